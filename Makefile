@@ -1,0 +1,66 @@
+# make         the environment, in .venv (once; again only after pyproject.toml or constraints.txt changed)
+# make bench   the gate over one core: parity, graphs, latency, and a table    BENCH='--core unet --matrix full'
+# make test    the tests                                                       TESTS='tests/engine -k verdict'
+# make lint    ruff, mypy, zizmor, actionlint
+# make clean   removes caches and build outputs; .venv and .benchmarks (your measurements) stay
+#
+# PYTHON=python3.13 makes the environment with another interpreter; EXTRAS=onnx,dev with fewer packages.
+
+.DEFAULT_GOAL := env
+.DELETE_ON_ERROR:
+.PHONY: env oracle bench test lint clean
+
+PYTHON ?= python3
+EXTRAS ?= onnx,gpu,serve,quant,cores,dev
+BENCH ?= --core deeplabv3
+TESTS ?= tests
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+ORACLE := .venv/.installed-oracle
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+
+# One cache for all that a run compiles: most of a compiled case's time on a CPU is the C++ compiler's.
+export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
+# OpenMP threads that spin while they wait take a busy machine's cores from each other: 8 ms become 300 ms.
+export OMP_WAIT_POLICY ?= passive
+
+env: $(STAMP)
+
+# The stamp is the last step: an install that was stopped halfway is taken up again by the next call.
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' was not found; coregate needs Python 3.11 or later: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $$($(PYTHON) --version 2>&1) is too old; coregate needs Python 3.11 or later: make PYTHON=python3.11" >&2; exit 1; }
+	@echo "Installing coregate and its dependencies into .venv: some minutes and 6 GB, once."
+	@$(PYTHON) -m venv .venv || { echo "make: no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PIP) --editable '.[$(EXTRAS)]'
+	@$(BIN)/python -m pip check
+	@touch $@
+
+# The text-to-speech oracle (AGPL-3.0, builds three packages from source). Its pyopenjtalk-dict overwrites the files of
+# pyopenjtalk-plus, which alone loads beside numpy 2: so that one is laid down again, last.
+oracle: $(ORACLE)
+
+$(ORACLE): $(STAMP)
+	$(PIP) --editable '.[tts-oracle]'
+	$(PIP) --force-reinstall --no-deps pyopenjtalk-plus
+	@$(BIN)/python -m pip check
+	@touch $@
+
+bench: env
+	$(BIN)/python -m pytest $(BENCH)
+
+# In CI the tests that need the oracle must run, so it is there; elsewhere they skip and say so.
+test: env $(if $(CI),oracle)
+	$(BIN)/python -m pytest $(TESTS) -q
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet .github/workflows
+	@if command -v actionlint >/dev/null; then actionlint; else echo "actionlint was not run: it is not on PATH (go install github.com/rhysd/actionlint/cmd/actionlint@latest, or brew install actionlint)"; fi
+
+clean:
+	rm -rf .cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	find perf fixtures tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,3 @@
+"""Root of all tests: pytester runs whole pytest sessions in a folder of their own."""
+
+pytest_plugins = ["pytester"]

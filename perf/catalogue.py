@@ -1,0 +1,201 @@
+"""Discover cores and variants by module constant, and multiply them into cases, or skips with their reasons."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from perf.contract import Case, Core, GraphSubject, Skip, Variant
+from perf.errors import CoregateError
+
+OWN_VARIANTS = Path(__file__).parent / "variants"
+DEFAULT_PRESET = {"cpu": "tiny", "cuda": "full"}
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All cores and variants by name, sorted. `sources` says which file each came from."""
+
+    cores: Mapping[str, Core]
+    variants: Mapping[str, Variant]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Shell patterns over names; an empty tuple means the default of that axis. `matrix` is `standard` or `full`."""
+
+    cores: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ("cpu",)
+    matrix: str = "standard"
+
+    def covers(self, case: Case) -> bool:
+        """Whether this selection, at full matrix, could have asked for `case`, in the catalogue or gone from it."""
+        return (
+            _any(self.cores or ("*",), case.core)
+            and _any(self.variants or ("*",), case.variant)
+            and _any(self.presets or (f"{DEFAULT_PRESET.get(case.device, '')}*",), case.preset)
+            and _any(self.shapes or ("*",), case.shape)
+            and case.device in self.devices
+        )
+
+
+def discover(core_folders: Iterable[Path], variant_folders: Iterable[Path], root: Path) -> Catalogue:
+    """Import every file of the folders and collect its `CORES` / `VARIANTS`.
+
+    Raises:
+        CoregateError: a folder is absent, a file does not import or lacks the constant, or a name comes twice.
+    """
+    cores = _collect(core_folders, "CORES", root, lambda core, _: core)
+    variants = _collect(
+        [OWN_VARIANTS, *variant_folders], "VARIANTS", root, lambda variant, stem: replace(variant, family=stem)
+    )
+    return Catalogue(cores, variants)
+
+
+def _collect(folders: Iterable[Path], constant: str, root: Path, adopt: Callable[[Any, str], Any]) -> dict[str, Any]:
+    found: dict[str, tuple[Any, Path]] = {}
+    for path in _files(folders):
+        for item in _constant(path, constant, root):
+            if item.name in found:
+                raise CoregateError(
+                    f"{constant}: the name {item.name!r} stands in {found[item.name][1]} and in {path}: rename one"
+                )
+            found[item.name] = (adopt(item, path.stem), path)
+    return {name: found[name][0] for name in sorted(found)}
+
+
+def _files(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise CoregateError(f"no folder {folder}: perf_cores and perf_variants name folders of *.py files")
+        yield from sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+
+
+def _constant(path: Path, constant: str, root: Path) -> Iterable[Any]:
+    module = _import(path, root)
+    items = getattr(module, constant, None)
+    if not isinstance(items, list | tuple):
+        raise CoregateError(f"{path} has no {constant} = [...]: add it, or move the file out of this folder")
+    return items
+
+
+def _import(path: Path, root: Path) -> object:
+    """By dotted name, so that files of one folder can import each other; the folder's root joins `sys.path`."""
+    base = OWN_VARIANTS.parents[1] if path.is_relative_to(OWN_VARIANTS) else root
+    if not path.resolve().is_relative_to(base.resolve()):
+        raise CoregateError(f"{path} lies outside {base}: perf_cores and perf_variants are folders below the rootdir")
+    if str(base) not in sys.path:
+        sys.path.insert(0, str(base))
+    name = ".".join(path.resolve().relative_to(base.resolve()).with_suffix("").parts)
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        raise CoregateError(f"{path} does not import: {type(error).__name__}: {error}") from error
+    if Path(str(module.__file__)).resolve() != path.resolve():
+        raise CoregateError(f"{name} imports from {module.__file__}, not from {path}: rename the folder")
+    return module
+
+
+def expand(catalogue: Catalogue, selection: Selection) -> tuple[list[Case], list[Skip]]:
+    """The product core × preset × variant × shape × device that `selection` asks for, in catalogue order.
+
+    Raises:
+        CoregateError: a pattern matches no name there is; near matches are listed.
+    """
+    _check_names(catalogue, selection)
+    missing = cache(lambda name, device: catalogue.variants[name].missing(device))
+    cases: list[Case] = []
+    skips: list[Skip] = []
+    for core, device in product(_select(catalogue.cores, selection.cores), selection.devices):
+        for case in _cases_of(catalogue, catalogue.cores[core], device, selection):
+            reason = _why_not(catalogue, case, missing)
+            if reason is None:
+                cases.append(case)
+            else:
+                skips.append(Skip(case, reason))
+    return cases, skips
+
+
+def graph_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubject]:
+    """What to count graphs for: variants and shapes do not narrow it, since the count runs a core's whole sequence."""
+    return [
+        GraphSubject(core, preset, device, dynamic)
+        for core, device in product(_select(catalogue.cores, selection.cores), selection.devices)
+        for preset in _presets(catalogue.cores[core], device, selection)
+        for dynamic in (None, True, False)
+    ]
+
+
+def _cases_of(catalogue: Catalogue, core: Core, device: str, selection: Selection) -> Iterator[Case]:
+    variants = [v.name for v in catalogue.variants.values() if _wanted(v, device, selection)]
+    for preset in _presets(core, device, selection):
+        for variant, shape in product(variants, _shapes(core, preset, selection)):
+            yield Case(core.name, preset, variant, shape, device)
+
+
+def _wanted(variant: Variant, device: str, selection: Selection) -> bool:
+    if selection.variants:
+        return _any(selection.variants, variant.name)
+    return device in variant.standard_on or selection.matrix == "full"
+
+
+def _presets(core: Core, device: str, selection: Selection) -> list[str]:
+    default = DEFAULT_PRESET.get(device, "tiny")
+    patterns = selection.presets or ((f"{default}*",) if selection.matrix == "full" else (default,))
+    return _select(core.presets, patterns)
+
+
+def _shapes(core: Core, preset: str, selection: Selection) -> list[str]:
+    names = [shape.name for shape in core.presets[preset].shapes]
+    if selection.shapes:
+        return [name for name in names if _any(selection.shapes, name)]
+    return names if selection.matrix == "full" else names[:1]
+
+
+def _why_not(catalogue: Catalogue, case: Case, missing: Callable[[str, str], str | None]) -> str | None:
+    core, variant = catalogue.cores[case.core], catalogue.variants[case.variant]
+    for pattern, reason in core.unsupported.items():
+        if fnmatchcase(case.variant, pattern):
+            return reason
+    if core.impure and variant.exports:
+        return f"not exported: {core.impure}"
+    if case.device not in variant.devices:
+        return f"runs on {' and '.join(variant.devices)} only"
+    return missing(case.variant, case.device)
+
+
+def _check_names(catalogue: Catalogue, selection: Selection) -> None:
+    presets = {name for core in catalogue.cores.values() for name in core.presets}
+    shapes = {s.name for core in catalogue.cores.values() for p in core.presets.values() for s in p.shapes}
+    known = (
+        ("--core", selection.cores, catalogue.cores),
+        ("--variant", selection.variants, catalogue.variants),
+        ("--preset", selection.presets, presets),
+        ("--shape", selection.shapes, shapes),
+        ("--device", selection.devices, {"cpu", "cuda"}),
+    )
+    for option, patterns, names in known:
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                near = get_close_matches(pattern, sorted(names), n=3, cutoff=0.4) or sorted(names)[:8]
+                raise CoregateError(f"{option} {pattern}: no such name; near: {', '.join(near) or 'none known'}")
+
+
+def _select(names: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
+    return [name for name in names if not patterns or _any(patterns, name)]
+
+
+def _any(patterns: Iterable[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

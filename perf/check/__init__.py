@@ -1,0 +1,1 @@
+"""Checks: values with reasons; no asserts, no pytest."""

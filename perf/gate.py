@@ -1,0 +1,158 @@
+"""The run beside its baseline: what is loaded at its start, judged at its end, said to the user, and its exit
+status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perf.contract import FAILING, Verdict, Word
+from perf.errors import CoregateError
+from perf.judge import verdict
+from perf.report.cases import case_table, skip_lines
+from perf.report.graphs import graph_table, write_json
+from perf.scope import owed
+from perf.session import Session
+from perf.store.baselines import Run, load
+from perf.store.benchmark_storage import Storage
+
+DEFAULT_STORAGE = "file://./.benchmarks"
+USAGE = CoregateError.exit_code
+
+
+@dataclass
+class Gate:
+    """`baseline` are the accepted runs of this machine class; `problems` are errors met too late to stop the run."""
+
+    run: Session
+    plain: Any
+    baseline: list[Run]
+    verdicts: list[Verdict] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, run: Session, plain: Any) -> Gate:
+        """Load the baseline and point pytest-benchmark's session (`plain`) at our folders.
+
+        Raises:
+            CoregateError: a baseline file is damaged, or the folder to save in cannot be written.
+        """
+        storage = _storage(run, plain)
+        comparing = bool(run.options.compare) or run.options.require_baseline
+        gate = cls(run, plain, _chosen(storage, run.options.compare) if comparing else [])
+        if plain.save or plain.autosave:
+            storage.check_writable()
+        plain.storage, plain.machine_id = storage, run.machine_class
+        if run.options.compare and gate.baseline:
+            plain.compare = run.options.compare
+            plain.handle_loading()
+        return gate
+
+    @property
+    def comparing(self) -> bool:
+        return bool(self.run.options.compare) or self.run.options.require_baseline
+
+    def finish(self) -> None:
+        """Judge, and keep pytest-benchmark's own table back where every benchmark is a case of ours."""
+        if self.comparing and self.baseline:
+            self.verdicts = self._judge()
+        if self.run.rows and len(self.run.rows) == len(self.plain.benchmarks) and not self.plain.verbose:
+            self.plain.quiet = True
+        if self.run.options.graph_report:
+            self._try(write_json, self.run.options.graph_report, list(self.run.graphs.items()))
+
+    def exit_status(self, status: int) -> int:
+        """1 beats all but interruption and errors; then 4 for what could not be compared or written."""
+        if status not in (0, 5):
+            return status
+        if any(found.word in FAILING for found in self.verdicts):
+            return 1
+        if self.run.options.require_baseline and not self.baseline:
+            return 1
+        nothing = bool(self.run.options.compare) and not self.run.rows
+        return USAGE if self.problems or nothing or self._all_incomparable() else status
+
+    def sections(self) -> Iterator[tuple[str, list[str]]]:
+        if self.run.graphs:
+            yield "coregate: graphs", graph_table(list(self.run.graphs.items()))
+        if self.run.rows or self.verdicts:
+            yield f"coregate: {self.run.machine_class}", case_table(self.run.rows, self.verdicts, self.run.left_out)
+        if self.run.skips:
+            yield "coregate: not run", skip_lines(self.run.skips)
+        said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
+        if said:
+            yield "coregate: baseline", said
+
+    def _judge(self) -> list[Verdict]:
+        run = self.run
+        rows = list(run.rows.values())
+        kept = [before.rows for before in self.baseline]
+        lost = owed(
+            run.catalogue, run.options.selection, {key for rows_ in kept for key in rows_}, set(run.rows), run.left_out
+        )
+        wrong = [(key, why) for key, why in run.left_out.items() if key not in run.rows]
+        gone = [(key, why) for key, why in lost if key not in run.left_out]
+        return [
+            *verdict.judge(rows, kept, self._budgets()),
+            *verdict.wrong(wrong),
+            *verdict.missing(gone if rows or wrong else []),
+        ]
+
+    def _budgets(self) -> dict[str, float]:
+        cores = self.run.catalogue.cores
+        found = {case.key: cores[case.core].budgets.get(verdict.GATED) for case in self.run.cases}
+        return {key: budget for key, budget in found.items() if budget is not None}
+
+    def _all_incomparable(self) -> bool:
+        return bool(self.verdicts) and all(found.word is Word.INCOMPARABLE for found in self.verdicts)
+
+    def _baseline_words(self) -> list[str]:
+        if not self.comparing:
+            return []
+        folder = self.run.options.baselines / self.run.machine_class
+        if not self.baseline:
+            return [
+                f"no baseline for machine class {self.run.machine_class}: nothing was compared.",
+                f"Record one: pytest --benchmark-save=NAME (into {_short(folder, self.run.options.root)})",
+            ]
+        if not self.run.rows and not self.run.left_out:
+            return [
+                "no case was timed: nothing was compared. Run the latency suite: pytest perf/suites --benchmark-compare"
+            ]
+        return [f"compared with {len(self.baseline)} accepted runs in {_short(folder, self.run.options.root)}"]
+
+    def _try(self, action: Any, *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except CoregateError as error:
+            self.problems.append(str(error))
+
+
+def _storage(run: Session, plain: Any) -> Storage:
+    """The user's `--benchmark-storage` where one is given, for reading and writing; else our folders."""
+    chosen = plain.config.option.benchmark_storage
+    own = run.options.root / ".benchmarks"
+    if chosen != DEFAULT_STORAGE:
+        folder = Path(chosen.removeprefix("file://"))
+        return Storage(folder, folder, run.machine_class, plain.logger)
+    target = run.options.baselines if plain.save else own
+    return Storage(run.options.baselines, target, run.machine_class, plain.logger)
+
+
+def _chosen(storage: Storage, compare: str | bool | None) -> list[Run]:
+    """All accepted runs of this class; those whose number or file `--benchmark-compare=X` names, where it names any."""
+    folder = storage.path / storage.default_machine_id
+    runs = load(folder)
+    if not isinstance(compare, str):
+        return runs
+    named = [run for run in runs if run.path.name.startswith(compare) or run.path.resolve() == Path(compare).resolve()]
+    if not named:
+        have = ", ".join(run.path.stem for run in runs) or "none"
+        raise CoregateError(f"--benchmark-compare={compare}: no such run in {folder}; there: {have}")
+    return named
+
+
+def _short(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

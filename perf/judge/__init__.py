@@ -1,0 +1,1 @@
+"""Verdicts: what a row says beside its baseline."""

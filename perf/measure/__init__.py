@@ -1,0 +1,1 @@
+"""Clocks and machines: one protocol a way of measuring."""

@@ -1,0 +1,25 @@
+"""Devices: waiting for them, and freeing what a closed variant left there."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+
+
+def available_device() -> str:
+    """`cuda` where there is one, else `cpu`: what is measured when nobody says."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def synchronise(device: str) -> None:
+    """Wait until all queued work on `device` is done; a CPU never queues."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def release(device: str) -> None:
+    """Give back what nothing refers to any more."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()

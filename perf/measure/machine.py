@@ -1,0 +1,65 @@
+"""The machine a number belongs to: its class (hardware alone), and the software it ran, which is provenance."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+SOFTWARE = (
+    "torch",
+    "torchvision",
+    "triton",
+    "onnxruntime-gpu",
+    "onnx",
+    "onnxscript",
+    "diffusers",
+    "transformers",
+    "numpy",
+)
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def cpu(cpuinfo: str) -> str:
+    """Model name with family and model number: virtual machines often show a bare «Intel(R) Xeon(R) Processor»."""
+    fields = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", cpuinfo.split("\n\n")[0], flags=re.MULTILINE))
+    name = fields.get("model name", platform.processor() or platform.machine())
+    return f"{name} f{fields['cpu family']}m{fields['model']}" if {"cpu family", "model"} <= fields.keys() else name
+
+
+def cores() -> int:
+    """Logical cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def hardware(device: str) -> dict[str, str]:
+    """CPU model and cores, and the GPU's name where `device` is cuda."""
+    found = {"cpu": cpu(CPUINFO.read_text() if CPUINFO.exists() else ""), "cores": str(cores())}
+    if device == "cuda":
+        import torch
+
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def machine_class(hardware: Mapping[str, str]) -> str:
+    """A folder name: `nvidia-h100-80gb-hbm3` on a GPU, else CPU model × cores: `intel-xeon-processor-f6m143-2c`.
+
+    The host CPU of a GPU machine is provenance here: device time, which is judged tightly, does not depend on it.
+    """
+    text = hardware["gpu"] if "gpu" in hardware else f"{hardware['cpu']}-{hardware['cores']}c"
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)|@.*ghz", " ", text.lower())).strip("-")
+
+
+def software() -> dict[str, str]:
+    """Versions of what was imported to run the cases; an absent package is absent here too."""
+    found = {"python": platform.python_version()}
+    for name in SOFTWARE:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,85 @@
+"""What a variant needs of a machine. A need says None, or what is missing and the command that brings it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+
+Need = Callable[[str], str | None]
+"""device → None where the need is met, else one line: what is missing, and how to get it."""
+
+
+def device_present(device: str) -> str | None:
+    """A CUDA device is asked of torch, which sees what the driver gives this process."""
+    if device != "cuda":
+        return None
+    import torch
+
+    return None if torch.cuda.is_available() else "no CUDA device: torch.cuda.is_available() is False; see nvidia-smi"
+
+
+def package(name: str, install: str) -> Need:
+    """The importable package `name`; `install` is what to hand to pip."""
+
+    def need(device: str) -> str | None:
+        return None if find_spec(name) else f"package {name} is not installed: pip install {install}"
+
+    return need
+
+
+def compiler(device: str) -> str | None:
+    """Inductor's: a C++ compiler on the CPU; on CUDA a C compiler, Triton, and compute capability ≥ 7.0."""
+    wanted = os.environ.get("CXX", "g++") if device == "cpu" else os.environ.get("CC", "gcc")
+    found = [name for name in (wanted, "clang++" if device == "cpu" else "clang", "cc") if shutil.which(name)]
+    if not found:
+        return (
+            f"no C++ compiler on PATH ({wanted}): apt-get install g++, or set CXX"
+            if device == "cpu"
+            else (f"no C compiler on PATH for Triton ({wanted}): apt-get install gcc, or set CC")
+        )
+    return device_present(device) or _triton(device)
+
+
+def _triton(device: str) -> str | None:
+    if device != "cuda":
+        return None
+    import torch
+
+    if find_spec("triton") is None:
+        return "package triton is not installed: pip install triton"
+    major, minor = torch.cuda.get_device_capability()
+    if (major, minor) < (7, 0):
+        return f"compute capability {major}.{minor}: Inductor's Triton needs 7.0 or newer, so a Volta card or later"
+    return None
+
+
+def cuda_only(device: str) -> str | None:
+    """CUDA graphs and their like, which torch accepts on a CPU without a word and then does not do."""
+    return device_present(device) if device == "cuda" else "CUDA graphs need a CUDA device: run with --device cuda"
+
+
+def execution_provider(name: str) -> Need:
+    """ONNX Runtime with the execution provider `name`. It lists CUDA where there is no GPU, so the device is
+    asked too."""
+
+    def need(device: str) -> str | None:
+        if find_spec("onnxruntime") is None:
+            return "package onnxruntime is not installed: pip install onnxruntime-gpu"
+        import onnxruntime
+
+        if name not in onnxruntime.get_available_providers():
+            return f"ONNX Runtime has no {name}: pip install onnxruntime-gpu"
+        return None if name == "CPUExecutionProvider" else device_present("cuda")
+
+    return need
+
+
+def all_of(*needs: Need) -> Need:
+    """The first need that is not met."""
+
+    def need(device: str) -> str | None:
+        return next((reason for each in needs if (reason := each(device)) is not None), None)
+
+    return need

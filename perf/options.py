@@ -1,0 +1,86 @@
+"""Command-line options become frozen data here, at the edge, once."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perf.catalogue import Selection
+
+if TYPE_CHECKING:
+    import pytest
+
+NARROWING = {
+    "--core": "cores to run",
+    "--variant": "variants to run, in the standard matrix or not",
+    "--preset": "presets to run (default: tiny on cpu, full on cuda)",
+    "--shape": "shapes to run (default: each preset's first)",
+    "--device": "devices to run on: cpu, cuda (default: cuda where there is one)",
+}
+INI = {
+    "perf_cores": "folders of core files, each with CORES = [...], relative to the rootdir",
+    "perf_variants": "folders of further variant files, each with VARIANTS = [...]",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for. `active` is whether this project has cores at all: without, the plugin does nothing."""
+
+    root: Path
+    core_folders: tuple[Path, ...]
+    variant_folders: tuple[Path, ...]
+    selection: Selection
+    default_device: bool
+    seed: int
+    compare: str | bool | None
+    save: str | None
+    require_baseline: bool
+    graph_report: Path | None
+    baselines: Path
+    cache: Path
+
+    @property
+    def active(self) -> bool:
+        return bool(self.core_folders)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("coregate", "coregate: which cases, and against what")
+    for option, what in NARROWING.items():
+        group.addoption(option, action="append", default=[], metavar="PATTERN", help=f"{what}; repeatable")
+    group.addoption("--matrix", choices=("standard", "full"), default="standard", help="how much of the product to run")
+    group.addoption("--perf-seed", type=int, metavar="N", help="seed of the inputs (default: drawn afresh and printed)")
+    group.addoption("--require-baseline", action="store_true", help="fail where this machine class has no baseline")
+    group.addoption("--graph-report", metavar="FILE.json", help="write graphs, breaks and recompiles to FILE.json")
+    for name, what in INI.items():
+        parser.addini(name, what, type="args", default=[])
+    parser.addini("perf_baselines", "folder of accepted runs, one folder a machine class", default="perf/baselines")
+
+
+def read_options(config: pytest.Config) -> Options:
+    option = config.option
+    root = config.rootpath
+    return Options(
+        root=root,
+        core_folders=tuple(root / name for name in config.getini("perf_cores")),
+        variant_folders=tuple(root / name for name in config.getini("perf_variants")),
+        selection=Selection(
+            cores=tuple(option.core),
+            variants=tuple(option.variant),
+            presets=tuple(option.preset),
+            shapes=tuple(option.shape),
+            devices=tuple(option.device) or ("cpu",),
+            matrix=option.matrix,
+        ),
+        default_device=not option.device,
+        seed=secrets.randbelow(2**31) if option.perf_seed is None else option.perf_seed,
+        compare=getattr(option, "benchmark_compare", None),
+        save=getattr(option, "benchmark_save", None),
+        require_baseline=option.require_baseline,
+        graph_report=Path(option.graph_report) if option.graph_report else None,
+        baselines=root / config.getini("perf_baselines"),
+        cache=root / ".cache" / "coregate",
+    )

@@ -1,0 +1,146 @@
+"""The pytest room: options, marks, parametrisation, fixtures, hooks. No maths, and no torch until a run collects.
+
+Without `perf_cores` in the project's pytest configuration the plugin does nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perf.errors import CoregateError
+from perf.options import Options, add_options, read_options
+
+if TYPE_CHECKING:
+    from perf.gate import Gate
+    from perf.session import Session
+
+MARKS = {
+    "parity": "is the variant right? outputs against the float64 reference",
+    "graphbreaks": "is the core whole? graphs, breaks and recompiles, counted with a cheap backend",
+    "latency": "is the variant fast? what a caller waits",
+}
+PHASES = {"test_parity": 0, "test_latency": 1}
+OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
+SESSION: pytest.StashKey[Session] = pytest.StashKey()
+GATE: pytest.StashKey[Gate] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before pytest-benchmark's own: it would look for baselines where ours are not."""
+    for name, what in MARKS.items():
+        config.addinivalue_line("markers", f"{name}: {what}")
+    options = read_options(config)
+    if options.active:
+        config.stash[OPTIONS] = options
+        _refuse_silence(config, options)
+        config.option.benchmark_compare = None
+
+
+def _refuse_silence(config: pytest.Config, options: Options) -> None:
+    """pytest-benchmark passes in silence where nothing was measured; a comparison that cannot happen is a
+    usage error."""
+    if not options.compare:
+        return
+    if getattr(config.option, "dist", "no") != "no":
+        raise pytest.UsageError("--benchmark-compare under xdist measures nothing: run it without -n")
+    if config.option.benchmark_disable or config.option.benchmark_skip:
+        raise pytest.UsageError(
+            "--benchmark-compare with benchmarks off measures nothing: drop --benchmark-disable/-skip"
+        )
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    options = config.stash.get(OPTIONS, None)
+    return [f"coregate: {options.selection.matrix} matrix, inputs from --perf-seed {options.seed}"] if options else []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    options = session.config.stash.get(OPTIONS, None)
+    if options is None:
+        return
+    from perf.gate import Gate
+    from perf.session import Session
+
+    try:
+        run = Session.start(options)
+        gate = Gate.open(run, session.config._benchmarksession)  # type: ignore[attr-defined]
+    except CoregateError as error:
+        raise pytest.UsageError(str(error)) from None
+    session.config.stash[SESSION], session.config.stash[GATE] = run, gate
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    run = metafunc.config.stash.get(SESSION, None)
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", _case_params(run) if run else [])
+    if "graph_subject" in metafunc.fixturenames:
+        from perf.catalogue import graph_subjects
+
+        found = graph_subjects(run.catalogue, run.options.selection) if run else []
+        metafunc.parametrize("graph_subject", [pytest.param(item, id=item.key) for item in found])
+
+
+def _case_params(run: Session) -> list[Any]:
+    ready = [pytest.param(case, id=case.key) for case in run.cases]
+    skipped = [
+        pytest.param(skip.case, id=skip.case.key, marks=pytest.mark.skip(reason=skip.reason)) for skip in run.skips
+    ]
+    return ready + skipped
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All of one variant in a row, parity before speed, so that it is built once."""
+    run = config.stash.get(SESSION, None)
+    if run is None:
+        return
+    order = {case: index for index, case in enumerate(run.cases)}
+
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
+        return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0)) if case else (-1, 0)
+
+    items.sort(key=rank)
+
+
+@pytest.fixture(scope="session")
+def gate_session(pytestconfig: pytest.Config) -> Iterator[Session]:
+    """What this run knows; the suites ask it. Closes the last variant on the way out.
+
+    Raises:
+        pytest.UsageError: the project names no cores.
+    """
+    run = pytestconfig.stash.get(SESSION, None)
+    if run is None:
+        raise pytest.UsageError("no cores: set perf_cores = <folder of core files> in the pytest configuration")
+    yield run
+    run.workbench.close()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    gate = session.config.stash.get(GATE, None)
+    if gate is not None:
+        gate.finish()
+        session.exitstatus = gate.exit_status(int(session.exitstatus))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    gate = config.stash.get(GATE, None)
+    for title, lines in gate.sections() if gate else ():
+        terminalreporter.section(title, sep="-")
+        terminalreporter.write_line("\n".join(lines))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    run = config.stash.get(SESSION, None)
+    if run is not None:
+        machine_info["coregate"] = run.machine_info()

@@ -1,0 +1,1 @@
+"""What a person reads: text out of rows, reports and verdicts."""

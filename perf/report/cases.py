@@ -1,0 +1,114 @@
+"""The one table of a run: each case's parity, graphs, latency, speed beside eager, and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from perf.contract import Case, Row, Skip, Verdict, Word
+
+HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "x eager", "baseline", "verdict")
+EAGER = "eager-fp32"
+SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def case_table(rows: Mapping[str, Row], verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[str]:
+    """One block a core × preset × shape × device, one line a variant; below, the verdicts that need a word."""
+    judged = {found.key: found for found in verdicts}
+    keys = sorted({*rows, *judged, *left_out}, key=_block_then_variant)
+    lines: list[list[str]] = []
+    for block, members in groupby(keys, key=_block):
+        lines.append([block])
+        eager = rows.get(block.replace(" ", "/").replace("*", EAGER))
+        lines += [_line(key, rows.get(key), judged.get(key), eager, left_out) for key in members]
+    return [*align([list(HEADINGS), *lines]), *_legend(verdicts, left_out)]
+
+
+def skip_lines(skips: Iterable[Skip]) -> list[str]:
+    """Skips grouped by reason: each reason once, with how many cases it keeps from running and which variants."""
+    by_reason: dict[str, list[Skip]] = {}
+    for skip in skips:
+        by_reason.setdefault(skip.reason, []).append(skip)
+    return [
+        f"{len(group)} cases, {reason}  [{', '.join(sorted({skip.case.variant for skip in group}))}]"
+        for reason, group in sorted(by_reason.items())
+    ]
+
+
+def seconds(value: float) -> str:
+    """Three digits and a unit: 0.00123 → `1.23 ms`."""
+    scale, unit = next(((scale, unit) for scale, unit in SCALES if value >= scale), SCALES[-1])
+    return f"{value / scale:.3g} {unit}" if value / scale < 999.5 else f"{value / scale:.0f} {unit}"
+
+
+def align(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell; a line of one cell is a heading and widens none."""
+    width = max(len(line) for line in lines)
+    widths = [max((len(line[i]) for line in lines if 1 < len(line) > i), default=0) for i in range(width)]
+    return [
+        line[0] if len(line) == 1 else "  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=False)).rstrip()
+        for line in lines
+    ]
+
+
+def _block(key: str) -> str:
+    case = Case.parse(key)
+    return f"{case.core} {case.preset} * {case.shape} {case.device}"
+
+
+def _block_then_variant(key: str) -> tuple[str, bool, str]:
+    variant = Case.parse(key).variant
+    return _block(key), not variant.startswith("eager"), variant
+
+
+def _line(
+    key: str, row: Row | None, verdict: Verdict | None, eager: Row | None, left_out: Mapping[str, str]
+) -> list[str]:
+    name = f"  {Case.parse(key).variant}"
+    word = str(verdict.word) if verdict else str(Word.WRONG) if key in left_out else "-"
+    if row is None:
+        return [name, "fails" if key in left_out else "-", "-", "-", "-", "-", _baseline(verdict), word]
+    latency = row.metrics["latency_s"]
+    beside = f"{eager.metrics['latency_s'] / latency:.2f}x" if eager else "-"
+    spread = f"±{float(row.notes['iqr_s']) / 2 / latency:.1%}" if "iqr_s" in row.notes else "-"
+    return [
+        name,
+        row.notes.get("parity", "-"),
+        _graphs(row),
+        seconds(latency),
+        spread,
+        beside,
+        _baseline(verdict),
+        word,
+    ]
+
+
+def _graphs(row: Row) -> str:
+    graphs = row.counters.get("graphs", 0)
+    breaks = row.counters.get("graph_breaks", 0)
+    if graphs:
+        return f"{graphs}, {breaks} breaks" if breaks else str(graphs)
+    return f"onnx, opset {row.counters['opset']}" if "opset" in row.counters else "-"
+
+
+def _baseline(verdict: Verdict | None) -> str:
+    if verdict is None or verdict.baseline is None:
+        return "-"
+    change = f" ({verdict.ratio - 1:+.1%})" if verdict.ratio is not None else ""
+    return f"{seconds(verdict.baseline)}{change}"
+
+
+def _legend(verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[str]:
+    """Counts by word, then a line for each verdict that fails or cannot be compared."""
+    if not verdicts:
+        return ["", *(f"{Word.WRONG}: {key}: {why}" for key, why in sorted(left_out.items()))] if left_out else []
+    counts = ", ".join(f"{n} {word}" for word in Word if (n := sum(found.word is word for found in verdicts)))
+    spoken = [found for found in verdicts if found.word not in (Word.SAME, Word.IMPROVED)]
+    return ["", counts, *(f"{found.word}: {found.key}: {_because(found)}" for found in spoken)]
+
+
+def _because(found: Verdict) -> str:
+    if found.ratio is not None and found.word is Word.REGRESSED:
+        change = f"{found.ratio - 1:+.1%} over a budget of {found.budget:+.0%}"
+        return f"{found.metric} {change}{', ' + found.note if found.note else ''}"
+    return found.note

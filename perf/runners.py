@@ -1,0 +1,68 @@
+"""How variants run: a module called with keywords. Other ways to run (ONNX Runtime, …) keep theirs in their
+own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from perf.contract import Inputs, Outputs
+
+
+def to_device(inputs: Inputs, dtype: str, device: str) -> dict[str, Any]:
+    """Copies on `device`, contiguous, floating tensors in `dtype`; integers and plain Python values as they are."""
+    return {name: _moved(value, getattr(torch, dtype), device) for name, value in inputs.items()}
+
+
+def _moved(value: Any, dtype: torch.dtype, device: str) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    target = dtype if value.is_floating_point() else value.dtype
+    return value.to(device=device, dtype=target, copy=True).contiguous()
+
+
+def as_outputs(raw: Any) -> Outputs:
+    """A core returns one tensor or a tuple of them; both become a tuple.
+
+    Raises:
+        TypeError: it returned something else.
+    """
+    if isinstance(raw, torch.Tensor):
+        return (raw,)
+    if isinstance(raw, tuple | list) and all(isinstance(item, torch.Tensor) for item in raw):
+        return tuple(raw)
+    raise TypeError(f"a core's forward returns a tensor or a tuple of tensors, not {type(raw).__name__}")
+
+
+class ModuleRunner:
+    """Runs a module, compiled or not, under `torch.no_grad`. `call` is what is called; `module` is what is kept alive.
+
+    `no_grad` and not `inference_mode`: tensors made under the latter cannot enter a CUDA graph's static inputs again.
+    """
+
+    def __init__(self, call: Callable[..., Any], dtype: str, device: str) -> None:
+        self._call = call
+        self._dtype = dtype
+        self._device = device
+
+    def prepare(self, inputs: Inputs) -> dict[str, Any]:
+        return to_device(inputs, self._dtype, self._device)
+
+    def run(self, prepared: dict[str, Any]) -> Any:
+        with torch.no_grad():
+            return self._call(**prepared)
+
+    def outputs(self, raw: Any) -> Outputs:
+        """Clones: a CUDA graph's outputs are overwritten by the next call."""
+        return tuple(item.detach().clone() for item in as_outputs(raw))
+
+    def counters(self) -> Mapping[str, int]:
+        return {}
+
+    def notes(self) -> Mapping[str, str]:
+        return {}
+
+    def close(self) -> None:
+        del self._call

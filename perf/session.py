@@ -1,0 +1,159 @@
+"""What one run knows: its cases, the workbench they are built on, and what came of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+from perf.catalogue import Catalogue, discover, expand
+from perf.check.graphs import GraphReport, count_graphs
+from perf.check.parity import Parity
+from perf.contract import Case, GraphSubject, Row, Skip
+from perf.measure import machine
+from perf.measure.device import available_device, synchronise
+from perf.measure.latency import sample
+from perf.options import Options
+from perf.runners import to_device
+from perf.store.rows import FIELD, to_extra_info
+from perf.workbench import Workbench, build_module
+
+
+@dataclass
+class Session:
+    """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
+
+    `left_out` maps the key of a case that should have been timed and was not to the reason.
+    """
+
+    options: Options
+    catalogue: Catalogue
+    cases: list[Case]
+    skips: list[Skip]
+    workbench: Workbench
+    rows: dict[str, Row] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    graphs: dict[str, GraphReport] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, options: Options) -> Session:
+        """Discover and expand.
+
+        Raises:
+            CoregateError: a core or variant file is broken, or a name is unknown.
+        """
+        if options.default_device:
+            options = replace(options, selection=replace(options.selection, devices=(available_device(),)))
+        catalogue = discover(options.core_folders, options.variant_folders, options.root)
+        cases, skips = expand(catalogue, options.selection)
+        return cls(options, catalogue, cases, skips, Workbench(catalogue, options.seed, options.cache, options.root))
+
+    @cached_property
+    def hardware(self) -> dict[str, str]:
+        return machine.hardware("cuda" if "cuda" in self.options.selection.devices else "cpu")
+
+    @property
+    def machine_class(self) -> str:
+        return machine.machine_class(self.hardware)
+
+    def machine_info(self) -> dict[str, Any]:
+        return {"class": self.machine_class, "hardware": self.hardware, "software": machine.software()}
+
+    def parity(self, case: Case) -> Parity:
+        """Checked once; a case that is not at parity, or does not build, is left out of timing with its reason."""
+        try:
+            found = self.workbench.parity(case)
+        except Exception as error:
+            self.left_out[case.key] = f"did not build: {first_line(error)}"
+            raise
+        if not found.ok:
+            self.left_out[case.key] = f"not at parity: {found.reason}"
+        return found
+
+    def count_graphs(self, subject: GraphSubject) -> str:
+        """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not."""
+        core = self.catalogue.cores[subject.core]
+        preset = core.presets[subject.preset]
+        module = build_module(preset, subject.device, "float32")
+        calls = [to_device(preset.inputs(shape, self.options.seed), "float32", subject.device) for shape in preset.shapes]
+        report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
+        self.graphs[subject.key] = report
+        return "" if core.impure else _not_whole(report)
+
+    def time(self, case: Case, benchmark: Any) -> str:
+        """Sample the latency of a case that is at parity, through pytest-benchmark's fixture. Empty, or why it
+        was not."""
+        try:
+            found = self.parity(case)
+        except Exception:
+            return self.left_out[case.key]
+        if not found.ok:
+            return self.left_out[case.key]
+        runner, prepared = self.workbench.built(case).runner, self.workbench.prepared(case)
+
+        def call() -> None:
+            runner.run(prepared)
+            synchronise(case.device)
+
+        benchmark.fullname, benchmark.name = case.key, case.key
+        benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
+        warm = sample(benchmark, call, perf_counter)
+        if benchmark.stats is not None:
+            self._keep(
+                case, benchmark, found, {"warm_up": f"{warm.calls} calls, {'stable' if warm.stable else 'unstable'}"}
+            )
+        return ""
+
+    def _keep(self, case: Case, benchmark: Any, found: Parity, notes: dict[str, str]) -> None:
+        built = self.workbench.built(case)
+        stats = benchmark.stats.stats
+        row = Row(
+            key=case.key,
+            metrics={"latency_s": stats.median},
+            counters={**built.graphs.counters(), **built.runner.counters()},
+            notes={
+                **built.runner.notes(),
+                **notes,
+                "parity": f"{found.error:.1e} ≤ {found.limit:.1e}",
+                "iqr_s": f"{stats.iqr:.3e}",
+                "seed": str(self.options.seed),
+            },
+            workload=self.workload(case),
+        )
+        benchmark.extra_info[FIELD] = to_extra_info(row)
+        self.rows[case.key] = row
+
+    def workload(self, case: Case) -> str:
+        """A hash of what the number means: the variant's options, the shape, the inputs' forms and the work of a call.
+
+        Not of the core's code: code that got slower is what the gate is for, and must not read as another workload.
+        """
+        core, _, variant, shape = self.workbench.describe(case)
+        forms = {name: _form(value) for name, value in self.workbench.inputs(case).items()}
+        work = core.work(shape)
+        text = json.dumps(
+            [variant.dtype, dict(variant.options), dict(shape.dims), forms, work.unit, work.amount],
+            sort_keys=True,
+            default=str,
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _not_whole(report: GraphReport) -> str:
+    if report.breaks:
+        first = report.breaks[0]
+        return f"{sum(found.count for found in report.breaks)} graph breaks; the first at {first.where}: {first.reason}"
+    return "over the recompile limit: torch runs eager without a word" if report.limit_hits else ""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line that says something, with the kind of error."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {text}"[:300]
+
+
+def _form(value: Any) -> str:
+    return f"{value.dtype}{tuple(value.shape)}" if hasattr(value, "dtype") else type(value).__name__

@@ -1,0 +1,1 @@
+"""Rows and baselines on disk, as pytest-benchmark JSON."""

@@ -1,0 +1,34 @@
+"""pytest-benchmark's file storage, in our folders: accepted runs under the baselines, all others under
+`.benchmarks/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pytest_benchmark.storage.file import FileStorage
+from pytest_benchmark.utils import safe_dumps
+
+from perf.store.baselines import next_path
+from perf.store.files import check_writable, write_atomically
+
+
+class Storage(FileStorage):  # type: ignore[misc]
+    """Reads from `baselines/<machine class>`; writes there on `--benchmark-save`, else to
+    `.benchmarks/<machine class>`."""
+
+    def __init__(self, baselines: Path, target: Path, machine_class: str, logger: Any) -> None:
+        """Not the base's, which makes the folder it reads from."""
+        self.path = baselines.resolve()
+        self.default_machine_id = machine_class
+        self.logger = logger
+        self._cache: dict[Path, Any] = {}
+        self._target = target / machine_class
+
+    def save(self, output_json: Any, save: str) -> None:
+        path = next_path(self._target, save)
+        write_atomically(path, safe_dumps(output_json, ensure_ascii=True, indent=1))
+        self.logger.info(f"Saved benchmark data in: {path}")
+
+    def check_writable(self) -> None:
+        check_writable(self._target)

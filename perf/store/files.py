@@ -1,0 +1,43 @@
+"""Writing so that a killed run leaves the old file or the new one, never half of either."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from perf.errors import CoregateError
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write to a temporary file in the same folder, sync it, rename it over `path`.
+
+    Raises:
+        CoregateError: the folder cannot be made or written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+        try:
+            with os.fdopen(handle, "w", encoding="utf8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CoregateError(f"cannot write {path}: {error.strerror}: name a folder that can be written") from error
+
+
+def check_writable(folder: Path) -> None:
+    """Find out before hours of measuring, not after.
+
+    Raises:
+        CoregateError: nothing can be written in `folder`.
+    """
+    probe = folder / ".writable"
+    write_atomically(probe, "")
+    probe.unlink()

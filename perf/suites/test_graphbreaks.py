@@ -1,0 +1,15 @@
+"""Is it whole? Graphs, breaks and recompiles over each core's sequence of shapes, counted with a cheap backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from perf.contract import GraphSubject
+from perf.session import Session
+
+
+@pytest.mark.graphbreaks
+def test_graphbreaks(graph_subject: GraphSubject, gate_session: Session) -> None:
+    why_not = gate_session.count_graphs(graph_subject)
+    if why_not:
+        pytest.fail(f"{graph_subject.key}: {why_not}", pytrace=False)

@@ -1,0 +1,1 @@
+"""Variant families: one file each, VARIANTS = [...]."""

@@ -1,0 +1,156 @@
+"""Built once a session: a variant is built, checked, then measured, then freed; parity and speed judge the
+same object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from perf.catalogue import Catalogue
+from perf.check import parity
+from perf.check.graphs import GraphReport, watching
+from perf.check.parity import Parity
+from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
+from perf.measure.device import release
+from perf.runners import as_outputs, to_device
+
+
+@dataclass
+class Built:
+    """A runner with what its building showed: the graphs its first calls took, and its parity at each shape."""
+
+    runner: Runner
+    graphs: GraphReport
+    prepared: dict[str, Any]
+    parity: dict[str, Parity]
+
+
+class Workbench:
+    """Holds one built variant at a time. Cases of one core × preset × device × variant should come in a row: the plugin
+    orders them so.
+    """
+
+    def __init__(self, catalogue: Catalogue, seed: int, cache: Path, root: Path) -> None:
+        self.catalogue = catalogue
+        self.seed = seed
+        self._cache = cache
+        self._root = root
+        self._key: tuple[str, ...] = ()
+        self._built: Built | None = None
+        self._outputs: dict[tuple[str, ...], Outputs] = {}
+
+    def describe(self, case: Case) -> tuple[Core, Preset, Variant, Shape]:
+        core = self.catalogue.cores[case.core]
+        preset = core.presets[case.preset]
+        shape = next(shape for shape in preset.shapes if shape.name == case.shape)
+        return core, preset, self.catalogue.variants[case.variant], shape
+
+    def built(self, case: Case) -> Built:
+        """The variant of `case`, built now if it is not the one at hand. What building raises is the caller's
+        to see."""
+        variant = self.catalogue.variants[case.variant]
+        key = (case.core, case.preset, case.variant, case.device, case.shape if variant.fixed_shape else "")
+        if key != self._key or self._built is None:
+            self.close()
+            with watching(self._root) as seen:
+                runner = variant.build(self.blueprint(case))
+            self._key, self._built = key, Built(runner, seen.report(), {}, {})
+        return self._built
+
+    def blueprint(self, case: Case) -> Blueprint:
+        core, preset, _, shape = self.describe(case)
+        return Blueprint(
+            core=core,
+            preset=preset,
+            shape=shape,
+            device=case.device,
+            cache=self._cache,
+            module=partial(build_module, preset, case.device),
+            example=partial(preset.inputs, shape),
+        )
+
+    def parity(self, case: Case) -> Parity:
+        """Checked once a case; the outputs of the very runner that will be timed, on inputs from the session's seed."""
+        built = self.built(case)
+        if case.shape not in built.parity:
+            core, _, variant, _ = self.describe(case)
+            reference, eager, unsteady = self._expected(case, variant.dtype)
+            outputs = self._first_outputs(case, built)
+            found = parity.judge(outputs, eager, reference, core, variant)
+            built.parity[case.shape] = replace(found, ok=False, reason=unsteady) if unsteady else found
+        return built.parity[case.shape]
+
+    def prepared(self, case: Case) -> Any:
+        """The inputs of `case` as its runner wants them, prepared once."""
+        built = self.built(case)
+        if case.shape not in built.prepared:
+            built.prepared[case.shape] = built.runner.prepare(self.inputs(case))
+        return built.prepared[case.shape]
+
+    def inputs(self, case: Case) -> Inputs:
+        _, preset, _, shape = self.describe(case)
+        return preset.inputs(shape, self.seed)
+
+    def close(self) -> None:
+        if self._built is not None:
+            self._built.runner.close()
+            self._built, device = None, self._key[3]
+            release(device)
+
+    def _first_outputs(self, case: Case, built: Built) -> Outputs:
+        prepared = self.prepared(case)
+        with watching(self._root) as seen:
+            outputs = built.runner.outputs(built.runner.run(prepared))
+        built.graphs = built.graphs + seen.report()
+        return tuple(item.cpu() for item in outputs)
+
+    def _expected(self, case: Case, dtype: str) -> tuple[Outputs, Outputs, str]:
+        """Reference and eager outputs of `case`, and why eager is no measure, if it is not; kept for the session."""
+        core, preset, _, _ = self.describe(case)
+        inputs = self.inputs(case)
+        where = (case.core, case.preset, case.shape, case.device)
+        if (*where, preset.reference, "reference") not in self._outputs:
+            with full_precision():
+                reference, _ = run_eagerly(preset, case.device, preset.reference, inputs)
+            self._outputs[(*where, preset.reference, "reference")] = reference
+        if (*where, dtype, "eager") not in self._outputs:
+            first, second = run_eagerly(preset, case.device, dtype, inputs)
+            self._outputs[(*where, dtype, "eager")], self._outputs[(*where, dtype, "again")] = first, second
+        eager = self._outputs[(*where, dtype, "eager")]
+        unsteady = parity.agrees_with_itself(eager, self._outputs[(*where, dtype, "again")], core.tolerance)
+        return self._outputs[(*where, preset.reference, "reference")], eager, unsteady
+
+
+def build_module(preset: Preset, device: str, dtype: str) -> torch.nn.Module:
+    """A fresh module of `preset`, eval mode, its floating parameters and buffers in `dtype`, on `device`."""
+    with torch.device(device):
+        module = preset.build()
+    return module.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+
+
+def run_eagerly(preset: Preset, device: str, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:
+    """The module's outputs on the CPU, twice over, and nothing of it left behind."""
+    module = build_module(preset, device, dtype)
+    prepared: Mapping[str, Any] = to_device(inputs, dtype, device)
+    with torch.no_grad():
+        twice = [tuple(item.cpu() for item in as_outputs(module(**prepared))) for _ in range(2)]
+    del module
+    release(device)
+    return twice[0], twice[1]
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """No TF32 in matrix products and convolutions, for a reference in float32."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before

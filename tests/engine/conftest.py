@@ -1,0 +1,78 @@
+"""A second project, as a user has it: a folder of cores, one line of configuration, coregate from the environment."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+import torch  # noqa: F401  pytester forgets the modules a run imports; torch cannot be imported twice in one process
+
+TOY = '''
+import time
+import torch
+from perf.contract import Axis, Core, Preset, Shape, Task, Work
+
+
+class Toy(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Linear(16, 32)
+        self.second = torch.nn.Linear(32, 7)
+
+    def forward(self, x):
+        {before}
+        hidden = self.first(x).relu()
+        {between}
+        return self.second(hidden)
+
+
+def inputs(shape, seed):
+    return {{"x": torch.randn(shape["batch"], 16, generator=torch.Generator().manual_seed(seed))}}
+
+
+SHAPES = (Shape("b5", {{"batch": 5}}), Shape("b9", {{"batch": 9}}))
+CORES = [
+    Core(
+        name="{name}",
+        system="a toy",
+        source="here",
+        presets={{"tiny": Preset(lambda: Toy().eval(), inputs, SHAPES)}},
+        outputs=("y",),
+        work=lambda shape: Work("rows", shape["batch"]),
+        dynamic={{"x": {{0: Axis("batch", 2, 64)}}}},
+    )
+]
+'''
+
+
+class Project:
+    """`core(...)` writes mycores/toy.py; `run(...)` runs pytest there over the shipped suites."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        pytester.makefile(".ini", pytest="[pytest]\nperf_cores = mycores\naddopts = --import-mode=importlib\n")
+        self.core()
+
+    def core(self, name: str = "toy", before: str = "pass", between: str = "pass") -> None:
+        self.write("mycores/toy.py", TOY.format(name=name, before=before, between=between))
+
+    def write(self, name: str, text: str) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text))
+
+    def run(self, *arguments: str) -> pytest.RunResult:
+        return self.pytester.runpytest_inprocess("--pyargs", "perf.suites", *arguments)
+
+    def time(self, *arguments: str) -> pytest.RunResult:
+        """The latency suite over eager-fp32 alone, with few rounds."""
+        quick = ("--benchmark-max-time=0.02", "--benchmark-min-rounds=5", "--variant", "eager-fp32")
+        return self.pytester.runpytest_inprocess("--pyargs", "perf.suites.test_latency", *quick, *arguments)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("COLUMNS", "250")
+    return Project(pytester)

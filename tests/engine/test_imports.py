@@ -1,0 +1,63 @@
+"""Data flows one way: the rooms import only what stands before them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = {
+    "perf/contract.py": set(),
+    "perf/errors.py": set(),
+    "perf/needs.py": set(),
+    "perf/runners.py": {"contract"},
+    "perf/catalogue.py": {"contract", "errors"},
+    "perf/options.py": {"catalogue"},
+    "perf/variants/": {"contract", "needs", "runners"},
+    "perf/check/": {"check", "contract", "runners"},
+    "perf/measure/": {"measure"},
+    "perf/store/": {"contract", "errors", "store"},
+    "perf/judge/": {"contract", "judge"},
+    "perf/report/": {"check", "contract", "errors", "report", "store"},
+    "perf/workbench.py": {"catalogue", "check", "contract", "measure", "runners"},
+    "fixtures/": {"contract"},
+}
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rooms_of(path: Path) -> set[str]:
+    return {name.split(".")[1] for name in imports_of(path) if name.startswith("perf.")}
+
+
+def files_under(place: str) -> list[Path]:
+    return sorted((ROOT / place).rglob("*.py")) if place.endswith("/") else [ROOT / place]
+
+
+@pytest.mark.parametrize("place", ALLOWED)
+def test_a_room_imports_only_what_stands_before_it(place: str) -> None:
+    assert files_under(place)
+    beyond = {str(path): rooms_of(path) - ALLOWED[place] for path in files_under(place)}
+    assert not {path: rooms for path, rooms in beyond.items() if rooms}
+
+
+def test_perf_knows_no_core_by_name() -> None:
+    offenders = [path for path in files_under("perf/") if any(n.split(".")[0] == "fixtures" for n in imports_of(path))]
+    assert not offenders
+
+
+def test_fixtures_know_no_pytest_and_no_clock() -> None:
+    barred = {"pytest", "time", "timeit"}
+    offenders = {
+        str(path): barred & {name.split(".")[0] for name in imports_of(path)} for path in files_under("fixtures/")
+    }
+    assert not {path: names for path, names in offenders.items() if names}
