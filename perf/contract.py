@@ -2,15 +2,13 @@
 
 A *core* is one `nn.Module` worth compiling, at one or more *presets* (sizes) and *shapes* (points of its input space).
 A *variant* is one way to run it. A *case* is core × preset × variant × shape × device; its `key` is public API, since
-baselines are stored under it. A *row* is what one run learnt of one case; a *verdict* is what a row says
-beside its baseline.
+baselines are stored under it. What a run learns of a case, and what is said of that, is in `perf.outcome`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -101,7 +99,8 @@ class Work:
 
 @dataclass(frozen=True)
 class ServingPlan:
-    """Names of the shapes run before serving, and of those served. It covers when serving adds no compilation."""
+    """Names of the shapes run before serving, and of those served; names that a preset lacks do not concern
+    it. The plan covers when serving adds no compilation."""
 
     warmup: tuple[str, ...]
     served: tuple[str, ...]
@@ -207,7 +206,8 @@ class Case:
 
 @dataclass(frozen=True)
 class GraphSubject:
-    """Core × preset × device × `dynamic`, as torch.compile takes it: what graphs, breaks and recompiles are counted for."""
+    """Core × preset × device × `dynamic`, as torch.compile takes it: what graphs, breaks and recompiles are
+    counted for."""
 
     core: str
     preset: str
@@ -226,49 +226,3 @@ class Skip:
 
     case: Case
     reason: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """All that one run learnt of one case. Metric names end in their unit (`latency_s`, `peak_bytes`); lower is better.
-    `counters` are exact; `notes` are provenance that no verdict reads.
-    """
-
-    key: str
-    metrics: Mapping[str, float]
-    counters: Mapping[str, int] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
-    workload: str = ""
-
-
-class Word(StrEnum):
-    """What a verdict can say. `WRONG` is a variant that is not at parity and therefore was not timed."""
-
-    SAME = "same"
-    IMPROVED = "improved"
-    REGRESSED = "regressed"
-    INCONCLUSIVE = "inconclusive"
-    NEW = "new"
-    MISSING = "missing"
-    INCOMPARABLE = "incomparable"
-    WRONG = "wrong"
-
-
-FAILING = frozenset({Word.REGRESSED, Word.MISSING, Word.WRONG})
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One metric of one case beside its baseline. `ratio` is now / baseline (above 1 is worse), None without both."""
-
-    key: str
-    metric: str
-    word: Word
-    now: float | None = None
-    baseline: float | None = None
-    budget: float = 0.0
-    note: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        return self.now / self.baseline if self.now is not None and self.baseline else None

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perf.contract import FAILING, Verdict, Word
 from perf.errors import CoregateError
 from perf.judge import verdict
-from perf.report.cases import case_table, skip_lines
+from perf.outcome import FAILING, Verdict, Word
+from perf.report.cases import case_table, plural, skip_lines
 from perf.report.graphs import graph_table, write_json
 from perf.scope import owed
 from perf.session import Session
@@ -46,8 +46,7 @@ class Gate:
             storage.check_writable()
         plain.storage, plain.machine_id = storage, run.machine_class
         if run.options.compare and gate.baseline:
-            plain.compare = run.options.compare
-            plain.handle_loading()
+            plain.compared_mapping = storage.newest(gate.baseline[-1].path)
         return gate
 
     @property
@@ -77,9 +76,9 @@ class Gate:
     def sections(self) -> Iterator[tuple[str, list[str]]]:
         if self.run.graphs:
             yield "coregate: graphs", graph_table(list(self.run.graphs.items()))
-        if self.run.rows or self.verdicts:
+        if self.run.rows or self.verdicts or self.run.left_out:
             yield f"coregate: {self.run.machine_class}", case_table(self.run.rows, self.verdicts, self.run.left_out)
-        if self.run.skips:
+        if self.run.skips and (self.run.checked or self.run.left_out):
             yield "coregate: not run", skip_lines(self.run.skips)
         said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
         if said:
@@ -121,7 +120,9 @@ class Gate:
             return [
                 "no case was timed: nothing was compared. Run the latency suite: pytest perf/suites --benchmark-compare"
             ]
-        return [f"compared with {len(self.baseline)} accepted runs in {_short(folder, self.run.options.root)}"]
+        return [
+            f"compared with {plural(len(self.baseline), 'accepted run')} in {_short(folder, self.run.options.root)}"
+        ]
 
     def _try(self, action: Any, *arguments: Any) -> None:
         try:

@@ -12,11 +12,12 @@ from typing import Any
 from perf.catalogue import Catalogue, discover, expand
 from perf.check.graphs import GraphReport, count_graphs
 from perf.check.parity import Parity
-from perf.contract import Case, GraphSubject, Row, Skip
+from perf.contract import Case, GraphSubject, Skip
 from perf.measure import machine
 from perf.measure.device import available_device, synchronise
 from perf.measure.latency import sample
 from perf.options import Options
+from perf.outcome import Row
 from perf.runners import to_device
 from perf.store.rows import FIELD, to_extra_info
 from perf.workbench import Workbench, build_module
@@ -36,6 +37,7 @@ class Session:
     workbench: Workbench
     rows: dict[str, Row] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    checked: dict[str, Parity] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
 
     @classmethod
@@ -69,16 +71,26 @@ class Session:
         except Exception as error:
             self.left_out[case.key] = f"did not build: {first_line(error)}"
             raise
+        self.checked[case.key] = found
         if not found.ok:
             self.left_out[case.key] = f"not at parity: {found.reason}"
         return found
+
+    def _parity_or_none(self, case: Case) -> Parity | None:
+        try:
+            found = self.parity(case)
+        except Exception:
+            return None
+        return found if found.ok else None
 
     def count_graphs(self, subject: GraphSubject) -> str:
         """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not."""
         core = self.catalogue.cores[subject.core]
         preset = core.presets[subject.preset]
         module = build_module(preset, subject.device, "float32")
-        calls = [to_device(preset.inputs(shape, self.options.seed), "float32", subject.device) for shape in preset.shapes]
+        calls = [
+            to_device(preset.inputs(shape, self.options.seed), "float32", subject.device) for shape in preset.shapes
+        ]
         report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
         self.graphs[subject.key] = report
         return "" if core.impure else _not_whole(report)
@@ -86,11 +98,9 @@ class Session:
     def time(self, case: Case, benchmark: Any) -> str:
         """Sample the latency of a case that is at parity, through pytest-benchmark's fixture. Empty, or why it
         was not."""
-        try:
-            found = self.parity(case)
-        except Exception:
-            return self.left_out[case.key]
-        if not found.ok:
+        found = self._parity_or_none(case)
+        if found is None:
+            benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used
             return self.left_out[case.key]
         runner, prepared = self.workbench.built(case).runner, self.workbench.prepared(case)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from perf.contract import Row, Verdict, Word
+from perf.outcome import Row, Verdict, Word
 
 BUDGETS = {"latency_s": 0.05, "device_s": 0.02, "compile_s": 0.15, "peak_bytes": 0.02}
 """By how much a metric may grow. A core's own `budgets` come first."""

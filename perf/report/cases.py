@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from perf.contract import Case, Row, Skip, Verdict, Word
+from perf.contract import Case, Skip
+from perf.outcome import Row, Verdict, Word
 
 HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "x eager", "baseline", "verdict")
 EAGER = "eager-fp32"
@@ -30,9 +31,13 @@ def skip_lines(skips: Iterable[Skip]) -> list[str]:
     for skip in skips:
         by_reason.setdefault(skip.reason, []).append(skip)
     return [
-        f"{len(group)} cases, {reason}  [{', '.join(sorted({skip.case.variant for skip in group}))}]"
+        f"{plural(len(group), 'case')}: {reason}  [{', '.join(sorted({skip.case.variant for skip in group}))}]"
         for reason, group in sorted(by_reason.items())
     ]
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def seconds(value: float) -> str:
@@ -56,9 +61,9 @@ def _block(key: str) -> str:
     return f"{case.core} {case.preset} * {case.shape} {case.device}"
 
 
-def _block_then_variant(key: str) -> tuple[str, bool, str]:
+def _block_then_variant(key: str) -> tuple[str, bool, bool, str]:
     variant = Case.parse(key).variant
-    return _block(key), not variant.startswith("eager"), variant
+    return _block(key), variant != EAGER, not variant.startswith("eager"), variant
 
 
 def _line(

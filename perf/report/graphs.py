@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,8 @@ Rows = Sequence[tuple[str, GraphReport]]
 """A name, such as `core/preset/config`, with what was counted."""
 
 SCHEMA = 1
-REASON_WIDTH = 160
+REASON_WIDTH = 100
+_NEVER_CUT = re.compile(r"(?: \[the [^\]]*\])?(?: \(in \S+:\d+\))?$")
 HEADINGS = ("graphs", "breaks", "recompiles", "limit hits")
 
 
@@ -61,7 +63,10 @@ def _details(report: GraphReport) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= REASON_WIDTH else text[: REASON_WIDTH - 1] + "…"
+    """The explanation is cut, what became of the function and the library's line are not."""
+    kept = _NEVER_CUT.search(text)
+    said, rest = (text[: kept.start()], kept[0]) if kept else (text, "")
+    return (said if len(said) <= REASON_WIDTH else said[: REASON_WIDTH - 1] + "…") + rest
 
 
 def _sum(rows: Rows) -> str:

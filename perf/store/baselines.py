@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perf.contract import Row
+from perf.contract import Case
 from perf.errors import CoregateError
+from perf.outcome import Row
 from perf.store.files import write_atomically
 from perf.store.rows import from_benchmark
 
@@ -34,6 +35,8 @@ def read_run(path: Path) -> Run:
     try:
         document = json.loads(path.read_text(encoding="utf8"))
         entries = [row for entry in document["benchmarks"] if (row := from_benchmark(entry)) is not None]
+        for row in entries:
+            Case.parse(row.key)
         machine = document["machine_info"].get("coregate", {})
     except CoregateError as error:
         raise CoregateError(f"{path}: {error}") from None

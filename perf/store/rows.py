@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from perf.contract import Row
 from perf.errors import CoregateError
+from perf.outcome import Row
 
 SCHEMA = 1
 FIELD = "coregate"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-import torch  # noqa: F401  pytester forgets the modules a run imports; torch cannot be imported twice in one process
 
-TOY = '''
+TOY = """
 import time
 import torch
 from perf.contract import Axis, Core, Preset, Shape, Task, Work
@@ -43,7 +42,7 @@ CORES = [
         dynamic={{"x": {{0: Axis("batch", 2, 64)}}}},
     )
 ]
-'''
+"""
 
 
 class Project:
@@ -72,7 +71,18 @@ class Project:
         return self.pytester.runpytest_inprocess("--pyargs", "perf.suites.test_latency", *quick, *arguments)
 
 
+@pytest.fixture(scope="session")
+def loaded_torch() -> None:
+    """pytester forgets the modules that a run imports, and torch's cannot be imported twice in one process:
+    all first."""
+    import torch._inductor.compile_fx
+    import torch._inductor.runtime.autotune_cache
+
+    torch.compile(torch.nn.Linear(2, 2), backend="aot_eager")(torch.ones(3, 2))
+    torch._dynamo.reset()
+
+
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(loaded_torch: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("COLUMNS", "250")
     return Project(pytester)

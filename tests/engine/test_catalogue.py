@@ -14,7 +14,15 @@ from perf.errors import CoregateError
 
 def core(name: str, **fields: Any) -> Core:
     preset = Preset(lambda: None, lambda shape, seed: {}, (Shape("s1", {}), Shape("s2", {})))  # type: ignore[arg-type, return-value]
-    return Core(name, "s", "here", {"tiny": preset, "tiny-b": preset, "full": preset}, ("y",), lambda shape: Work("", 1), **fields)
+    return Core(
+        name,
+        "s",
+        "here",
+        {"tiny": preset, "tiny-b": preset, "full": preset},
+        ("y",),
+        lambda shape: Work("", 1),
+        **fields,
+    )
 
 
 def variant(name: str, **fields: Any) -> Variant:
@@ -111,7 +119,7 @@ def write(folder: Path, name: str, text: str) -> None:
 def test_a_broken_core_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
     folder = tmp_path / f"broken_{len(text)}"  # Python keeps modules by name: another folder, another name
     write(folder, "a.py", text)
-    with pytest.raises(CoregateError, match="a.py") as raised:
+    with pytest.raises(CoregateError, match=r"a\.py") as raised:
         discover([folder], [], tmp_path)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -121,7 +129,7 @@ def test_a_name_that_comes_twice_is_an_error(tmp_path: Path) -> None:
     text = "from types import SimpleNamespace\nCORES = [SimpleNamespace(name='same')]\n"
     write(tmp_path / "double_cores", "a.py", text)
     write(tmp_path / "double_cores", "b.py", text)
-    with pytest.raises(CoregateError, match="'same' stands in .*a.py and in .*b.py"):
+    with pytest.raises(CoregateError, match=r"'same' stands in .*a\.py and in .*b\.py"):
         discover([tmp_path / "double_cores"], [], tmp_path)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perf.contract import Row, Word
 from perf.judge.verdict import judge
+from perf.outcome import Row, Word
 
 
 def row(latency_s: float, key: str = "k", workload: str = "w") -> Row:

@@ -1,0 +1,216 @@
+"""Whole runs in a project of their own: what the gate says and how it exits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+SLOW = "time.sleep(0.05)"
+KEY = "toy/tiny/eager-fp32/b5/cpu"
+
+
+def baseline_files(project: Project) -> list[Path]:
+    return sorted((project.path / "perf" / "baselines").glob("*/*.json"))
+
+
+def record(project: Project) -> Path:
+    assert project.time("--benchmark-save=first").ret == 0
+    (path,) = baseline_files(project)
+    return path
+
+
+def edit(path: Path, latency_s: float | None = None, **changes: str) -> None:
+    """Rewrite a baseline: another latency, another machine class folder."""
+    document = json.loads(path.read_text())
+    for entry in document["benchmarks"]:
+        if latency_s is not None:
+            entry["stats"]["median"] = latency_s
+        entry["fullname"] = changes.get("key", entry["fullname"])
+    path.write_text(json.dumps(document))
+
+
+def test_a_saved_run_is_pytest_benchmarks_json_under_its_machine_class(project: Project) -> None:
+    path = record(project)
+    document = json.loads(path.read_text())
+    assert path.name == "0001_first.json"
+    assert path.parent.name == document["machine_info"]["coregate"]["class"]
+    assert [entry["fullname"] for entry in document["benchmarks"]] == [KEY]
+    assert document["benchmarks"][0]["stats"]["median"] > 0
+
+
+def test_autosaved_runs_stay_outside_the_baselines(project: Project) -> None:
+    assert project.time("--benchmark-autosave").ret == 0
+    assert not baseline_files(project)
+    assert len(list((project.path / ".benchmarks").glob("*/0001_*.json"))) == 1
+
+
+def test_a_slowed_core_is_regressed_and_fails(project: Project) -> None:
+    record(project)
+    project.core(before=SLOW)
+    result = project.time("--benchmark-compare")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["*eager-fp32*regressed*", "1 regressed", f"regressed: {KEY}: latency_s +*over a budget of +5%*"]
+    )
+
+
+def test_a_faster_core_is_improved_and_passes(project: Project) -> None:
+    edit(record(project), latency_s=10.0)
+    result = project.time("--benchmark-compare")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*eager-fp32*improved*", "1 improved"])
+
+
+def test_a_renamed_core_is_missing_and_fails(project: Project) -> None:
+    record(project)
+    project.core(name="renamed")
+    result = project.time("--benchmark-compare")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["1 new, 1 missing", f"missing: {KEY}: no longer in the catalogue*"])
+
+
+def test_a_case_that_was_not_asked_for_is_not_missing(project: Project) -> None:
+    path = record(project)
+    edit(path, latency_s=10.0)
+    result = project.time("--benchmark-compare", "--shape", "b9")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["1 new"])
+    result.stdout.no_fnmatch_line("*missing:*")
+
+
+def test_another_machine_class_has_no_baseline(project: Project) -> None:
+    path = record(project)
+    path.parent.rename(path.parent.with_name("another-cpu-64c"))
+    result = project.time("--benchmark-compare")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["no baseline for machine class *: nothing was compared.", "Record one: pytest --benchmark-save=NAME*"]
+    )
+
+
+def test_require_baseline_fails_where_there_is_none(project: Project) -> None:
+    result = project.time("--benchmark-compare", "--require-baseline")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["no baseline for machine class *"])
+
+
+def test_a_variant_that_is_wrong_is_not_timed(project: Project) -> None:
+    project.write(
+        "more/wrong.py",
+        """
+        from perf.contract import Variant
+        from perf.runners import ModuleRunner
+
+        class Wrong(ModuleRunner):
+            def run(self, prepared):
+                return super().run(prepared) * 1.001
+
+        VARIANTS = [Variant("wrong", lambda plan: Wrong(plan.module("float32"), "float32", plan.device))]
+        """,
+    )
+    result = project.run("-o", "perf_variants=more", "--variant", "wrong", "-m", "parity or latency")
+    result.assert_outcomes(failed=2)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*wrong *fails*wrong", "*not timed, not at parity: y: RMSE * over the limit *"])
+
+
+def test_a_graph_break_is_reported_with_its_line(project: Project) -> None:
+    project.core(between='print("here")')
+    line = project.path.joinpath("mycores/toy.py").read_text().splitlines().index('        print("here")') + 1
+    result = project.run("-m", "graphbreaks", "--graph-report", "graphs.json")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"*mycores/toy.py:{line}*"])
+    report = json.loads(project.path.joinpath("graphs.json").read_text())
+    assert f"mycores/toy.py:{line}" in json.dumps(report)
+
+
+def test_the_graph_table_is_printed_when_everything_passes(project: Project) -> None:
+    result = project.run("-m", "graphbreaks")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*coregate: graphs*", "*toy/tiny/cpu/dynamic=True*"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--core", "toi", "--core toi: no such name; near: toy"),
+        ("--variant", "eager-fp23", "--variant eager-fp23: no such name; near: eager-fp*"),
+    ],
+)
+def test_an_unknown_name_is_a_usage_error(project: Project, option: str, value: str, said: str) -> None:
+    result = project.run(option, value)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "*0001_first.json is damaged (JSONDecodeError: *): restore it from git, or delete it and record again"),
+        ('{"benchmarks": 3, "machine_info": {}}', "*0001_first.json is damaged (TypeError: *"),
+    ],
+)
+def test_a_damaged_baseline_is_one_line(project: Project, text: str, said: str) -> None:
+    record(project).write_text(text)
+    result = project.time("--benchmark-compare")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+def test_an_unwritable_store_is_one_line_before_anything_is_measured(project: Project) -> None:
+    project.path.joinpath("perf").write_text("a file where a folder should be")
+    result = project.time("--benchmark-save=first")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: cannot write *: name a folder that can be written"])
+    result.stdout.no_fnmatch_line("*passed*")
+
+
+def test_comparing_with_benchmarks_off_is_a_usage_error(project: Project) -> None:
+    result = project.time("--benchmark-compare", "--benchmark-disable")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --benchmark-compare with benchmarks off measures nothing*"])
+
+
+def test_comparing_without_timing_anything_is_not_a_pass(project: Project) -> None:
+    record(project)
+    result = project.run("-m", "graphbreaks", "--benchmark-compare")
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["no case was timed: nothing was compared.*"])
+
+
+def test_a_case_that_lost_its_dependency_is_missing(project: Project) -> None:
+    edit(record(project), key="toy/tiny/inductor-reduce_overhead/b5/cpu")
+    result = project.pytester.runpytest_inprocess(
+        "--pyargs",
+        "perf.suites.test_latency",
+        "--benchmark-max-time=0.02",
+        "--benchmark-compare",
+        "--variant",
+        "eager-fp32",
+        "--variant",
+        "inductor-reduce_overhead",
+    )
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["missing: toy/tiny/inductor-reduce_overhead/b5/cpu: cannot run here: CUDA graphs need *"]
+    )
+
+
+def test_benchmarks_of_the_projects_own_keep_pytest_benchmarks_table(project: Project) -> None:
+    project.write("test_own.py", "def test_own(benchmark):\n    benchmark(sum, [1, 2])\n")
+    result = project.pytester.runpytest_inprocess("test_own.py", "--benchmark-max-time=0.01")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*benchmark: 1 tests*", "test_own *"])
+
+
+def test_without_cores_the_plugin_does_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_own(benchmark):\n    benchmark(sum, [1, 2])\n")
+    result = pytester.runpytest_inprocess("--benchmark-max-time=0.01", "--benchmark-compare")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*coregate:*")

@@ -1,0 +1,38 @@
+"""Machine classes: hardware alone, spelled so that it can name a folder."""
+
+from __future__ import annotations
+
+from perf.measure.machine import cpu, machine_class
+
+CPUINFO = """processor\t: 0
+vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: 143
+model name\t: Intel(R) Xeon(R) Processor
+
+processor\t: 1
+model name\t: another
+"""
+
+
+def test_cpu_is_the_first_processors_model_with_family_and_number() -> None:
+    assert cpu(CPUINFO) == "Intel(R) Xeon(R) Processor f6m143"
+
+
+def test_cpu_without_family_is_the_bare_name() -> None:
+    assert cpu("model name\t: Some ARM Core\n") == "Some ARM Core"
+
+
+def test_class_without_a_gpu_is_cpu_times_cores() -> None:
+    hardware = {"cpu": "Intel(R) Xeon(R) Processor f6m143", "cores": "2"}
+    assert machine_class(hardware) == "intel-xeon-processor-f6m143-2c"
+
+
+def test_the_clock_in_a_cpus_name_is_left_out() -> None:
+    hardware = {"cpu": "Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz f6m142", "cores": "8"}
+    assert machine_class(hardware) == "intel-core-i7-8550u-cpu-f6m142-8c"
+
+
+def test_class_with_a_gpu_is_the_gpu() -> None:
+    hardware = {"cpu": "x", "cores": "16", "gpu": "NVIDIA H100 80GB HBM3"}
+    assert machine_class(hardware) == "nvidia-h100-80gb-hbm3"

@@ -1,0 +1,151 @@
+"""Rows and baselines on disk: round trips, refusals, and writes that are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf.__main__ import main
+from perf.errors import CoregateError
+from perf.outcome import Row
+from perf.store.baselines import accept, load, next_path, read_run
+from perf.store.files import write_atomically
+from perf.store.rows import FIELD, from_benchmark, to_extra_info
+
+KEY = "toy/tiny/eager-fp32/b5/cpu"
+
+
+def entry(key: str = KEY, latency_s: float = 0.5, **row: Any) -> dict[str, Any]:
+    fields = {
+        "metrics": {"latency_s": latency_s},
+        "counters": {"graphs": 1},
+        "notes": {"n": "x"},
+        "workload": "w",
+    } | row
+    return {"fullname": key, "stats": {"median": latency_s}, "extra_info": {FIELD: to_extra_info(Row(key, **fields))}}
+
+
+def write_run(path: Path, *entries: dict[str, Any], machine: str = "a-cpu-2c") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine_info": {"coregate": {"class": machine}}, "benchmarks": list(entries)}))
+    return path
+
+
+def test_a_row_comes_back_as_it_went(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "0001_a.json", entry()))
+    assert run.rows == {KEY: Row(KEY, {"latency_s": 0.5}, {"graphs": 1}, {"n": "x"}, "w")}
+    assert run.machine == {"class": "a-cpu-2c"}
+
+
+def test_somebody_elses_benchmark_is_no_row() -> None:
+    assert from_benchmark({"fullname": "test_x.py::test_x", "stats": {"median": 1.0}, "extra_info": {}}) is None
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, "fast", None])
+def test_a_value_that_is_no_number_is_refused(tmp_path: Path, bad: Any) -> None:
+    broken = entry()
+    broken["extra_info"][FIELD]["metrics"]["latency_s"] = bad
+    with pytest.raises(CoregateError, match=r"latency_s is .*, not a number of 0 or more"):
+        read_run(write_run(tmp_path / "0001_a.json", broken))
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    newer = entry()
+    newer["extra_info"][FIELD]["schema"] = 99
+    with pytest.raises(CoregateError, match="schema 99, this coregate reads 1: upgrade coregate"):
+        read_run(write_run(tmp_path / "0001_a.json", newer))
+
+
+def test_a_case_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CoregateError, match=f"holds {KEY} twice"):
+        read_run(write_run(tmp_path / "0001_a.json", entry(), entry()))
+
+
+def test_a_key_that_is_no_case_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CoregateError, match="'a/b' is not a case key"):
+        read_run(write_run(tmp_path / "0001_a.json", entry(key="a/b")))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"benchmarks": [{}]}', '{"benchmarks": 1, "machine_info": {}}']
+)
+def test_a_damaged_file_is_one_line_that_says_what_to_do(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "0001_a.json"
+    path.write_text(text)
+    with pytest.raises(CoregateError, match=r"0001_a\.json is damaged \(.*\): restore it from git") as raised:
+        read_run(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_runs_load_oldest_first_and_hidden_files_are_none(tmp_path: Path) -> None:
+    write_run(tmp_path / "0002_b.json", entry(latency_s=2.0))
+    write_run(tmp_path / "0001_a.json", entry(latency_s=1.0))
+    (tmp_path / ".0003_c.json.xyz.partial").write_text("half a fi")
+    assert [run.rows[KEY].metrics["latency_s"] for run in load(tmp_path)] == [1.0, 2.0]
+    assert load(tmp_path / "absent") == []
+
+
+def test_numbers_go_on_after_the_highest(tmp_path: Path) -> None:
+    assert next_path(tmp_path, "x").name == "0001_x.json"
+    write_run(tmp_path / "0009_a.json", entry())
+    assert next_path(tmp_path, "x").name == "0010_x.json"
+
+
+def test_accept_appends_to_the_runs_own_class_with_the_reason(tmp_path: Path) -> None:
+    run = write_run(tmp_path / ".benchmarks" / "0004_nightly.json", entry())
+    accepted = accept(run, tmp_path / "baselines", "new driver")
+    assert accepted == tmp_path / "baselines" / "a-cpu-2c" / "0001_nightly.json"
+    assert json.loads(accepted.read_text())["coregate"] == {"reason": "new driver", "accepted_from": run.name}
+    assert read_run(accepted).rows == read_run(run).rows
+
+
+def test_accept_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "0001_a.json", entry())
+    assert main(["accept", str(run), "--reason", "first", "--baselines", str(tmp_path / "b")]) == 0
+    assert (tmp_path / "b" / "a-cpu-2c" / "0001_a.json").is_file()
+    assert main(["accept", str(tmp_path / "absent.json"), "--reason", "first"]) == 4
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'absent.json'} is damaged (FileNotFoundError")
+
+
+def test_a_run_without_cases_is_not_accepted(tmp_path: Path) -> None:
+    with pytest.raises(CoregateError, match="holds no case of coregate"):
+        accept(write_run(tmp_path / "0001_a.json"), tmp_path / "b", "why")
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "\ud800")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["kept.json"]
+
+
+def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("")
+    with pytest.raises(CoregateError, match=r"cannot write .*: name a folder that can be written"):
+        write_atomically(tmp_path / "store" / "a.json", "x")
+
+
+def test_killed_between_write_and_rename_loses_nothing(tmp_path: Path) -> None:
+    """The kill is real: the process stops itself with SIGKILL where it would rename."""
+    path = write_run(tmp_path / "0001_a.json", entry())
+    before = path.read_bytes()
+    script = (
+        "import os, signal, pathlib\n"
+        "from perf.store.files import write_atomically\n"
+        "pathlib.Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"write_atomically(pathlib.Path({str(path)!r}), 'new')\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert path.read_bytes() == before
+    assert [run.path for run in load(tmp_path)] == [path]
