@@ -1,4 +1,4 @@
-"""The one exception that is the user's to mend: one line, no traceback."""
+"""Exceptions that are words to the user: one line, no traceback."""
 
 from __future__ import annotations
 
@@ -7,3 +7,7 @@ class CoregateError(Exception):
     """What was asked, what is allowed, what to do: in one line. The run ends with `exit_code`."""
 
     exit_code = 4
+
+
+class UnsupportedError(Exception):
+    """Raised by a variant's `build`: this core cannot run this way, and why, in one line. The case is then a skip."""

@@ -78,8 +78,8 @@ class Gate:
             yield "coregate: graphs", graph_table(list(self.run.graphs.items()))
         if self.run.rows or self.verdicts or self.run.left_out:
             yield f"coregate: {self.run.machine_class}", case_table(self.run.rows, self.verdicts, self.run.left_out)
-        if self.run.skips and (self.run.checked or self.run.left_out):
-            yield "coregate: not run", skip_lines(self.run.skips)
+        if self.run.not_run and (self.run.checked or self.run.left_out or self.run.unsupported):
+            yield "coregate: not run", skip_lines(self.run.not_run)
         said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
         if said:
             yield "coregate: baseline", said
@@ -88,8 +88,9 @@ class Gate:
         run = self.run
         rows = list(run.rows.values())
         kept = [before.rows for before in self.baseline]
+        absent = run.left_out | {key: f"cannot run here: {skip.reason}" for key, skip in run.unsupported.items()}
         lost = owed(
-            run.catalogue, run.options.selection, {key for rows_ in kept for key in rows_}, set(run.rows), run.left_out
+            run.catalogue, run.options.selection, {key for rows_ in kept for key in rows_}, set(run.rows), absent
         )
         wrong = [(key, why) for key, why in run.left_out.items() if key not in run.rows]
         gone = [(key, why) for key, why in lost if key not in run.left_out]

@@ -5,12 +5,12 @@ Without `perf_cores` in the project's pytest configuration the plugin does nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perf.errors import CoregateError
+from perf.errors import CoregateError, UnsupportedError
 from perf.options import Options, add_options, read_options
 
 if TYPE_CHECKING:
@@ -123,6 +123,15 @@ def gate_session(pytestconfig: pytest.Config) -> Iterator[Session]:
         raise pytest.UsageError("no cores: set perf_cores = <folder of core files> in the pytest configuration")
     yield run
     run.workbench.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """What a variant cannot do with a core is found while it is built, and is a skip wherever it surfaces."""
+    try:
+        return (yield)
+    except UnsupportedError as reason:
+        pytest.skip(str(reason))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

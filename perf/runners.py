@@ -4,6 +4,7 @@ own file."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -37,21 +38,28 @@ def as_outputs(raw: Any) -> Outputs:
 
 
 class ModuleRunner:
-    """Runs a module, compiled or not, under `torch.no_grad`. `call` is what is called; `module` is what is kept alive.
+    """Runs a module, compiled or not, inside the context that `around` makes for each call.
 
-    `no_grad` and not `inference_mode`: tensors made under the latter cannot enter a CUDA graph's static inputs again.
+    `no_grad` by default and not `inference_mode`: tensors made under the latter cannot be a CUDA graph's static inputs.
     """
 
-    def __init__(self, call: Callable[..., Any], dtype: str, device: str) -> None:
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        dtype: str,
+        device: str,
+        around: Callable[[], AbstractContextManager[Any]] = torch.no_grad,
+    ) -> None:
         self._call = call
         self._dtype = dtype
         self._device = device
+        self._around = around
 
     def prepare(self, inputs: Inputs) -> dict[str, Any]:
         return to_device(inputs, self._dtype, self._device)
 
     def run(self, prepared: dict[str, Any]) -> Any:
-        with torch.no_grad():
+        with self._around():
             return self._call(**prepared)
 
     def outputs(self, raw: Any) -> Outputs:

@@ -13,6 +13,7 @@ from perf.catalogue import Catalogue, discover, expand
 from perf.check.graphs import GraphReport, count_graphs
 from perf.check.parity import Parity
 from perf.contract import Case, GraphSubject, Skip
+from perf.errors import UnsupportedError
 from perf.measure import machine
 from perf.measure.device import available_device, synchronise
 from perf.measure.latency import sample
@@ -38,6 +39,7 @@ class Session:
     rows: dict[str, Row] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     checked: dict[str, Parity] = field(default_factory=dict)
+    unsupported: dict[str, Skip] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
 
     @classmethod
@@ -53,6 +55,11 @@ class Session:
         cases, skips = expand(catalogue, options.selection)
         return cls(options, catalogue, cases, skips, Workbench(catalogue, options.seed, options.cache, options.root))
 
+    @property
+    def not_run(self) -> list[Skip]:
+        """What could not run, known beforehand or found in building."""
+        return [*self.skips, *self.unsupported.values()]
+
     @cached_property
     def hardware(self) -> dict[str, str]:
         return machine.hardware("cuda" if "cuda" in self.options.selection.devices else "cpu")
@@ -65,9 +72,16 @@ class Session:
         return {"class": self.machine_class, "hardware": self.hardware, "software": machine.software()}
 
     def parity(self, case: Case) -> Parity:
-        """Checked once; a case that is not at parity, or does not build, is left out of timing with its reason."""
+        """Checked once; a case that is not at parity, or does not build, is left out of timing with its reason.
+
+        Raises:
+            UnsupportedError: the variant cannot run this core; the case is a skip from here on.
+        """
         try:
             found = self.workbench.parity(case)
+        except UnsupportedError as reason:
+            self.unsupported[case.key] = Skip(case, str(reason))
+            raise
         except Exception as error:
             self.left_out[case.key] = f"did not build: {first_line(error)}"
             raise
@@ -79,6 +93,8 @@ class Session:
     def _parity_or_none(self, case: Case) -> Parity | None:
         try:
             found = self.parity(case)
+        except UnsupportedError:
+            raise
         except Exception:
             return None
         return found if found.ok else None

@@ -43,6 +43,7 @@ class Workbench:
         self._root = root
         self._key: tuple[str, ...] = ()
         self._built: Built | None = None
+        self._failed: dict[str, Exception] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
 
     def describe(self, case: Case) -> tuple[Core, Preset, Variant, Shape]:
@@ -76,15 +77,25 @@ class Workbench:
         )
 
     def parity(self, case: Case) -> Parity:
-        """Checked once a case; the outputs of the very runner that will be timed, on inputs from the session's seed."""
-        built = self.built(case)
-        if case.shape not in built.parity:
-            core, _, variant, _ = self.describe(case)
-            reference, eager, unsteady = self._expected(case, variant.dtype)
-            outputs = self._first_outputs(case, built)
-            found = parity.judge(outputs, eager, reference, core, variant)
-            built.parity[case.shape] = replace(found, ok=False, reason=unsteady) if unsteady else found
+        """Checked once a case: the outputs of the very runner that will be timed, on inputs from the session's seed. A
+        case that raised raises the same again, and is not tried again.
+        """
+        if case.key in self._failed:
+            raise self._failed[case.key]
+        try:
+            built = self.built(case)
+            if case.shape not in built.parity:
+                built.parity[case.shape] = self._check(case, built)
+        except Exception as error:
+            self._failed[case.key] = error
+            raise
         return built.parity[case.shape]
+
+    def _check(self, case: Case, built: Built) -> Parity:
+        core, _, variant, _ = self.describe(case)
+        reference, eager, unsteady = self._expected(case, variant.dtype)
+        found = parity.judge(self._first_outputs(case, built), eager, reference, core, variant)
+        return replace(found, ok=False, reason=unsteady) if unsteady else found
 
     def prepared(self, case: Case) -> Any:
         """The inputs of `case` as its runner wants them, prepared once."""

@@ -1,21 +1,95 @@
-"""Plain PyTorch, at each dtype: what every ratio is against."""
+"""Plain PyTorch, at each dtype and with each global choice that changes its numbers: what every ratio is against."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Any
 
-from perf.contract import Blueprint, Variant
-from perf.needs import device_present
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from perf.contract import Blueprint, Inputs, Variant
+from perf.errors import UnsupportedError
+from perf.needs import Need, cuda_only, device_present
 from perf.runners import ModuleRunner
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+SDPA = {"math": SDPBackend.MATH, "flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
 
 
-def build(blueprint: Blueprint, dtype: str) -> ModuleRunner:
-    return ModuleRunner(blueprint.module(dtype), dtype, blueprint.device)
+class ChannelsLastRunner(ModuleRunner):
+    """Images [batch, channels, height, width] laid out with channels innermost.
+
+    Raises:
+        UnsupportedError: no input is 4-D and floating, so that there is nothing to lay out.
+    """
+
+    def __init__(self, blueprint: Blueprint, dtype: str) -> None:
+        if not any(_is_image(value) for value in blueprint.example(0).values()):
+            raise UnsupportedError("channels-last is a layout of 4-D images, and this core takes none")
+        module = blueprint.module(dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        super().__init__(module, dtype, blueprint.device)
+
+    def prepare(self, inputs: Inputs) -> dict[str, Any]:
+        prepared = super().prepare(inputs)
+        return {
+            name: value.to(memory_format=torch.channels_last) if _is_image(value) else value
+            for name, value in prepared.items()
+        }
+
+
+def _is_image(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() == 4 and value.is_floating_point()
+
+
+@contextmanager
+def tf32() -> Iterator[None]:
+    """Matrix products and convolutions may round their float32 operands to TensorFloat-32's 10-bit mantissa."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+@contextmanager
+def attention(backend: SDPBackend) -> Iterator[None]:
+    """`scaled_dot_product_attention` runs on this back-end or raises."""
+    with torch.no_grad(), sdpa_kernel([backend]):
+        yield
+
+
+def build(blueprint: Blueprint, dtype: str, around: Callable[[], AbstractContextManager[Any]]) -> ModuleRunner:
+    return ModuleRunner(blueprint.module(dtype), dtype, blueprint.device, around)
+
+
+def variant(
+    name: str,
+    around: Callable[[], AbstractContextManager[Any]] = torch.no_grad,
+    dtype: str = "float32",
+    missing: Need = device_present,
+    standard_on: tuple[str, ...] = ("cpu", "cuda"),
+    lossy: bool = False,
+) -> Variant:
+    options = {"around": name.removeprefix("eager-")}
+    made = partial(build, dtype=dtype, around=around)
+    return Variant(name, made, dtype, missing=missing, standard_on=standard_on, lossy=lossy, options=options)
 
 
 VARIANTS = [
-    Variant(name=f"eager-{short}", build=partial(build, dtype=dtype), dtype=dtype, missing=device_present)
-    for short, dtype in DTYPES.items()
+    *(variant(f"eager-{short}", dtype=dtype) for short, dtype in DTYPES.items()),
+    variant("eager-tf32", tf32, missing=cuda_only, standard_on=("cuda",), lossy=True),
+    variant("eager-inference_mode", torch.inference_mode, standard_on=()),
+    *(variant(f"eager-sdpa_{name}", partial(attention, backend), standard_on=()) for name, backend in SDPA.items()),
+    Variant(
+        "eager-channels_last",
+        partial(ChannelsLastRunner, dtype="float32"),
+        missing=device_present,
+        standard_on=(),
+        options={"memory_format": "channels_last"},
+    ),
 ]

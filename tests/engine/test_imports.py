@@ -17,7 +17,7 @@ ALLOWED = {
     "perf/runners.py": {"contract"},
     "perf/catalogue.py": {"contract", "errors"},
     "perf/options.py": {"catalogue"},
-    "perf/variants/": {"contract", "needs", "runners"},
+    "perf/variants/": {"contract", "errors", "needs", "runners"},
     "perf/check/": {"check", "contract", "runners"},
     "perf/measure/": {"measure"},
     "perf/store/": {"contract", "errors", "outcome", "store"},

@@ -99,6 +99,14 @@ def test_a_new_core_and_a_new_variant_are_one_file_each(project: Project) -> Non
     result.stdout.fnmatch_lines_random(["PASSED *test_graphbreaks[[]dropped-in/tiny/cpu/dynamic=True[]]"])
 
 
+def test_the_readmes_core_runs_as_it_stands(project: Project) -> None:
+    text = (ROOT / "README.md").read_text()
+    project.write("mycores/mlp.py", text.split("```python\n")[1].split("```")[0])
+    quick = ("--benchmark-max-time=0.02", "--core", "mlp", "--variant", "eager-*", "--variant", "onnx-cpu-fp32")
+    result = project.run(*quick)
+    result.assert_outcomes(passed=3 + 2 * 4)
+
+
 def test_loading_the_plugin_imports_no_torch() -> None:
     script = "import sys, perf.plugin; sys.exit(bool({'torch', 'numpy', 'onnxruntime'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
