@@ -1,64 +1,197 @@
-"""torch.compile: backends × modes × dynamic, one graph demanded of every pure core (`fullgraph=True`)."""
+"""torch.compile: backends × modes × dynamic × options, one graph demanded of every pure core (`fullgraph=True`).
+
+Modes are those of `torch._inductor.list_mode_options()`. A backend of your own takes one line in a variant file of
+yours, after `torch._dynamo.register_backend`: `VARIANTS = [variant("compile-mine", backend="mine")]`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import torch
+import torch._dynamo
+import torch._inductor
+from torch import nn
 
-from perf.contract import Blueprint, Variant
+from perf.contract import Axis, Blueprint, Inputs, Variant
+from perf.errors import UnsupportedError
 from perf.needs import Need, all_of, compiler, cuda_only, device_present
 from perf.runners import ModuleRunner
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 DYNAMIC = {"": None, "-dynamic": True, "-static": False}
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "epilogue_fusion": {"max_autotune": True, "epilogue_fusion": True},
+    "max_autotune": {"max_autotune": True},
+    "fallback_random": {"fallback_random": True},
+    "shape_padding": {"shape_padding": True},
+    "cudagraphs": {"triton.cudagraphs": True},
+    "trace": {"trace.enabled": True, "trace.debug_dir": ".cache/coregate/trace"},
+    "freezing": {"freezing": True},
+}
+OUTSIDE = {"openxla": ("torch_xla", "torch_xla"), "tvm": ("tvm", "apache-tvm")}
+
+Compile = Callable[[nn.Module, Mapping[str, Any]], Callable[..., Any]]
 
 
 class CompiledRunner(ModuleRunner):
     """Leaves Dynamo clean on close: its caches hang on code objects and would reach into the next variant."""
+
+    def __init__(self, blueprint: Blueprint, dtype: str, compiled: Compile, options: Mapping[str, Any]) -> None:
+        torch._dynamo.reset()
+        whole = {"fullgraph": not blueprint.core.impure, **options}
+        super().__init__(compiled(blueprint.module(dtype), whole), dtype, blueprint.device)
 
     def close(self) -> None:
         super().close()
         torch._dynamo.reset()
 
 
-def build(blueprint: Blueprint, dtype: str, options: Mapping[str, Any]) -> CompiledRunner:
-    torch._dynamo.reset()
-    module = blueprint.module(dtype)
-    call = torch.compile(module, fullgraph=not blueprint.core.impure, **options)
-    return CompiledRunner(call, dtype, blueprint.device)
+class MarkedRunner(CompiledRunner):
+    """The axes that the core calls dynamic are marked so on every prepared input; Dynamo may not specialise them."""
+
+    def __init__(self, blueprint: Blueprint, dtype: str, compiled: Compile, options: Mapping[str, Any]) -> None:
+        super().__init__(blueprint, dtype, compiled, options)
+        self._axes: Mapping[str, Mapping[int, Axis]] = blueprint.core.dynamic
+        if not self._axes:
+            raise UnsupportedError("the core declares no dynamic axis to mark")
+
+    def prepare(self, inputs: Inputs) -> dict[str, Any]:
+        prepared = super().prepare(inputs)
+        for name, axes in self._axes.items():
+            for dim, axis in axes.items():
+                torch._dynamo.mark_dynamic(prepared[name], dim, min=axis.min, max=axis.max)
+        return prepared
 
 
-def variant(name: str, missing: Need, standard_on: tuple[str, ...] = ("cpu", "cuda"), **options: Any) -> Variant:
+def wrapped(module: nn.Module, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """`torch.compile(module)`: another callable around the module."""
+    compiled: Callable[..., Any] = torch.compile(module, **options)
+    return compiled
+
+
+def in_place(module: nn.Module, options: Mapping[str, Any]) -> nn.Module:
+    """`module.compile()`: the same object, its call compiled; what holds a reference to it runs compiled too."""
+    module.compile(**options)
+    return module
+
+
+def regional(module: nn.Module, options: Mapping[str, Any]) -> nn.Module:
+    """The blocks that repeat, each compiled, so that one block's compilation serves all of its kind.
+
+    diffusers' own `compile_repeated_blocks` where the model has it, else every block of each outermost `nn.ModuleList`.
+
+    Raises:
+        UnsupportedError: nothing in the module repeats.
+    """
+    own: Any = next((part for part in module.modules() if getattr(part, "_repeated_blocks", None)), None)
+    if own is not None:
+        own.compile_repeated_blocks(**options)
+        return module
+    blocks = [block for blocks in _outermost_lists(module) for block in blocks]
+    if not blocks:
+        raise UnsupportedError("no nn.ModuleList in this core: nothing repeats that could be compiled once")
+    for block in blocks:
+        block.compile(**options)
+    return module
+
+
+def _outermost_lists(module: nn.Module) -> list[nn.ModuleList]:
+    found: list[nn.ModuleList] = []
+    for child in module.children():
+        found += [child] if isinstance(child, nn.ModuleList) else _outermost_lists(child)
+    return found
+
+
+def listed(backend: str) -> Need:
+    """The backend is one that `torch._dynamo.list_backends(None)` names, and its package is there."""
+
+    def need(device: str) -> str | None:
+        if backend not in torch._dynamo.list_backends(None):
+            return f"torch.compile has no backend {backend}: register it with torch._dynamo.register_backend"
+        package, install = OUTSIDE.get(backend, ("torch", "torch"))
+        return None if find_spec(package) else f"package {package} is not installed: pip install {install}"
+
+    return all_of(device_present, need)
+
+
+def variant(
+    name: str,
+    missing: Need | None = None,
+    standard_on: tuple[str, ...] = (),
+    how: Compile = wrapped,
+    runner: type[CompiledRunner] = CompiledRunner,
+    dtype: str = "float32",
+    **options: Any,
+) -> Variant:
+    """A variant that compiles with `options`, which go to `torch.compile` as they are."""
     return Variant(
         name=name,
-        build=partial(build, dtype="float32", options=options),
-        missing=missing,
+        build=partial(runner, dtype=dtype, compiled=how, options=options),
+        dtype=dtype,
+        missing=missing or listed(str(options.get("backend", "inductor"))),
         standard_on=standard_on,
-        options={"fullgraph": True, **options},
+        options={"how": how.__name__, "marked": runner is MarkedRunner, **options},
     )
 
 
-def _mode_variants() -> list[Variant]:
+def _modes() -> list[Variant]:
     """CUDA graphs and autotuning stand on CUDA's standard matrix; on a CPU the default mode does."""
     return [
         variant(
             f"inductor-{mode.replace('-', '_')}{suffix}",
-            all_of(compiler, cuda_only) if mode in ("reduce-overhead", "max-autotune") else compiler,
-            standard_on=("cuda", "cpu") if mode == "default" and not suffix else ("cuda",) if not suffix else (),
+            all_of(compiler, cuda_only) if flags.get("triton.cudagraphs") else compiler,
+            standard_on=() if suffix else ("cpu", "cuda") if mode == "default" else ("cuda",),
             backend="inductor",
             mode=mode,
             dynamic=dynamic,
         )
-        for mode in MODES
+        for mode, flags in torch._inductor.list_mode_options().items()
         for suffix, dynamic in DYNAMIC.items()
     ]
 
 
+def _options() -> list[Variant]:
+    return [
+        variant(
+            f"inductor-option-{name}",
+            all_of(compiler, cuda_only) if options.get("triton.cudagraphs") else compiler,
+            backend="inductor",
+            options=dict(options),
+        )
+        for name, options in OPTIONS.items()
+    ]
+
+
 VARIANTS = [
-    variant("compile_eager", device_present, (), backend="eager"),
-    variant("aot_eager", device_present, ("cpu", "cuda"), backend="aot_eager"),
-    *_mode_variants(),
+    *_modes(),
+    *_options(),
+    *(
+        variant(f"inductor-default-{short}", compiler, ("cuda",), dtype=dtype, backend="inductor")
+        for short, dtype in (("bf16", "bfloat16"), ("fp16", "float16"))
+    ),
+    variant(
+        "inductor-reduce_overhead-bf16",
+        all_of(compiler, cuda_only),
+        ("cuda",),
+        dtype="bfloat16",
+        backend="inductor",
+        mode="reduce-overhead",
+    ),
+    variant("inductor-marked", compiler, runner=MarkedRunner, backend="inductor"),
+    variant("inductor-regional", compiler, ("cuda",), how=regional, backend="inductor"),
+    variant("compile_eager", backend="eager"),
+    variant("compile_disabled", backend="eager", disable=True),
+    variant("aot_eager", standard_on=("cpu", "cuda"), backend="aot_eager"),
+    variant("aot_eager-dynamic", backend="aot_eager", dynamic=True),
+    variant("aot_eager-marked", runner=MarkedRunner, backend="aot_eager"),
+    variant("aot_eager-regional", standard_on=("cpu",), how=regional, backend="aot_eager"),
+    variant("aot_eager-in_place", standard_on=("cpu",), how=in_place, backend="aot_eager"),
+    variant("cudagraphs", all_of(cuda_only, listed("cudagraphs")), ("cuda",), backend="cudagraphs"),
+    *(variant(f"compile-{name}", backend=name) for name in OUTSIDE),
+    variant(
+        "compile-onnxrt", lambda device: "torch ≥ 2.11 has no backend onnxrt: use the onnx-* variants", backend="onnxrt"
+    ),
 ]

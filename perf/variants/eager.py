@@ -29,7 +29,7 @@ class ChannelsLastRunner(ModuleRunner):
     def __init__(self, blueprint: Blueprint, dtype: str) -> None:
         if not any(_is_image(value) for value in blueprint.example(0).values()):
             raise UnsupportedError("channels-last is a layout of 4-D images, and this core takes none")
-        module = blueprint.module(dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        module = blueprint.module(dtype).to(memory_format=torch.channels_last)
         super().__init__(module, dtype, blueprint.device)
 
     def prepare(self, inputs: Inputs) -> dict[str, Any]:
