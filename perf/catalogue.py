@@ -39,6 +39,15 @@ class Selection:
     devices: tuple[str, ...] = ("cpu",)
     matrix: str = "standard"
 
+    def covers_key(self, key: str) -> bool:
+        """`covers`, of the key of a case or of a graph subject, which no variant and shape narrows."""
+        parts = key.split("/")
+        if len(parts) == 5:
+            return self.covers(Case.parse(key))
+        core, preset, device, _ = parts
+        default = replace(self, variants=(), shapes=())
+        return default.covers(Case(core, preset, "", "", device))
+
     def covers(self, case: Case) -> bool:
         """Whether this selection, at full matrix, could have asked for `case`, in the catalogue or gone from it."""
         return (

@@ -11,8 +11,10 @@ from typing import Any
 from perf.errors import CoregateError
 from perf.judge import verdict
 from perf.outcome import FAILING, Verdict, Word
+from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
 from perf.report.graphs import graph_table, write_json
+from perf.report.placement import placement_table, write_placements
 from perf.scope import owed
 from perf.session import Session
 from perf.store.baselines import Run, load
@@ -29,6 +31,7 @@ class Gate:
     run: Session
     plain: Any
     baseline: list[Run]
+    ratchet: Ratchet
     verdicts: list[Verdict] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -41,7 +44,7 @@ class Gate:
         """
         storage = _storage(run, plain)
         comparing = bool(run.options.compare) or run.options.require_baseline
-        gate = cls(run, plain, _chosen(storage, run.options.compare) if comparing else [])
+        gate = cls(run, plain, _chosen(storage, run.options.compare) if comparing else [], Ratchet.open(run))
         if plain.save or plain.autosave:
             storage.check_writable()
         plain.storage, plain.machine_id = storage, run.machine_class
@@ -57,16 +60,19 @@ class Gate:
         """Judge, and keep pytest-benchmark's own table back where every benchmark is a case of ours."""
         if self.comparing and self.baseline:
             self.verdicts = self._judge()
+        self._try(self.ratchet.finish)
         if self.run.rows and len(self.run.rows) == len(self.plain.benchmarks) and not self.plain.verbose:
             self.plain.quiet = True
         if self.run.options.graph_report:
             self._try(write_json, self.run.options.graph_report, list(self.run.graphs.items()))
+        if self.run.options.placement_report:
+            self._try(write_placements, self.run.options.placement_report, list(self.run.placements.items()))
 
     def exit_status(self, status: int) -> int:
         """1 beats all but interruption and errors; then 4 for what could not be compared or written."""
         if status not in (0, 5):
             return status
-        if any(found.word in FAILING for found in self.verdicts):
+        if self.ratchet.failed or any(found.word in FAILING for found in self.verdicts):
             return 1
         if self.run.options.require_baseline and not self.baseline:
             return 1
@@ -76,10 +82,14 @@ class Gate:
     def sections(self) -> Iterator[tuple[str, list[str]]]:
         if self.run.graphs:
             yield "coregate: graphs", graph_table(list(self.run.graphs.items()))
+        if self.run.placements:
+            yield "coregate: placement", placement_table(list(self.run.placements.items()))
         if self.run.rows or self.verdicts or self.run.left_out:
             yield f"coregate: {self.run.machine_class}", case_table(self.run.rows, self.verdicts, self.run.left_out)
         if self.run.not_run and (self.run.checked or self.run.left_out or self.run.unsupported):
             yield "coregate: not run", skip_lines(self.run.not_run)
+        if self.ratchet.lines():
+            yield "coregate: counters", self.ratchet.lines()
         said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
         if said:
             yield "coregate: baseline", said

@@ -39,8 +39,15 @@ class Options:
     save: str | None
     require_baseline: bool
     graph_report: Path | None
+    placement_report: Path | None
+    accept_counters: bool
     baselines: Path
     cache: Path
+
+    @property
+    def everything(self) -> Selection:
+        """The whole product on the devices of this run."""
+        return Selection(devices=self.selection.devices, matrix="full")
 
     @property
     def active(self) -> bool:
@@ -55,6 +62,10 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption("--perf-seed", type=int, metavar="N", help="seed of the inputs (default: drawn afresh and printed)")
     group.addoption("--require-baseline", action="store_true", help="fail where this machine class has no baseline")
     group.addoption("--graph-report", metavar="FILE.json", help="write graphs, breaks and recompiles to FILE.json")
+    group.addoption(
+        "--placement-report", metavar="FILE.json", help="write which node ran on which provider to FILE.json"
+    )
+    group.addoption("--accept-counters", action="store_true", help="take this run's counters as the new counters.json")
     for name, what in INI.items():
         parser.addini(name, what, type="args", default=[])
     parser.addini("perf_baselines", "folder of accepted runs, one folder a machine class", default="perf/baselines")
@@ -81,6 +92,8 @@ def read_options(config: pytest.Config) -> Options:
         save=getattr(option, "benchmark_save", None),
         require_baseline=option.require_baseline,
         graph_report=Path(option.graph_report) if option.graph_report else None,
+        placement_report=Path(option.placement_report) if option.placement_report else None,
+        accept_counters=option.accept_counters,
         baselines=root / config.getini("perf_baselines"),
         cache=root / ".cache" / "coregate",
     )

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 MARKS = {
     "parity": "is the variant right? outputs against the float64 reference",
     "graphbreaks": "is the core whole? graphs, breaks and recompiles, counted with a cheap backend",
+    "placement": "is it where it was asked to be? ONNX Runtime's nodes on each provider, and the copies between",
     "latency": "is the variant fast? what a caller waits",
 }
-PHASES = {"test_parity": 0, "test_latency": 1}
+PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2}
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 GATE: pytest.StashKey[Gate] = pytest.StashKey()
@@ -108,7 +109,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
         return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0)) if case else (-1, 0)
 
+    items[:] = [item for item in items if _concerns(run, item)]
     items.sort(key=rank)
+
+
+def _concerns(run: Session, item: pytest.Item) -> bool:
+    """Only ONNX Runtime places nodes; whatever else there is has no placement to check."""
+    if item.get_closest_marker("placement") is None or not hasattr(item, "callspec"):
+        return True
+    return run.places(item.callspec.params.get("case"))
 
 
 @pytest.fixture(scope="session")

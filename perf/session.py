@@ -12,6 +12,7 @@ from typing import Any
 from perf.catalogue import Catalogue, discover, expand
 from perf.check.graphs import GraphReport, count_graphs
 from perf.check.parity import Parity
+from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Skip
 from perf.errors import UnsupportedError
 from perf.measure import machine
@@ -20,6 +21,7 @@ from perf.measure.latency import sample
 from perf.options import Options
 from perf.outcome import Row
 from perf.runners import to_device
+from perf.store.counters import Counted
 from perf.store.rows import FIELD, to_extra_info
 from perf.workbench import Workbench, build_module
 
@@ -41,6 +43,8 @@ class Session:
     checked: dict[str, Parity] = field(default_factory=dict)
     unsupported: dict[str, Skip] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
+    placements: dict[str, Placement] = field(default_factory=dict)
+    counted: dict[str, Counted] = field(default_factory=dict)
 
     @classmethod
     def start(cls, options: Options) -> Session:
@@ -86,6 +90,8 @@ class Session:
             self.left_out[case.key] = f"did not build: {first_line(error)}"
             raise
         self.checked[case.key] = found
+        if found.ok and case.shape == self.workbench.describe(case)[1].shapes[0].name:
+            self.counted[case.key] = Counted(self.workbench.built(case).counters(case.shape))
         if not found.ok:
             self.left_out[case.key] = f"not at parity: {found.reason}"
         return found
@@ -109,7 +115,29 @@ class Session:
         ]
         report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
         self.graphs[subject.key] = report
+        self.counted[subject.key] = Counted(report.counters(), report.places())
         return "" if core.impure else _not_whole(report)
+
+    def places(self, case: Case) -> bool:
+        """Whether the case runs on ONNX Runtime: its variant names execution providers."""
+        variant = self.catalogue.variants.get(getattr(case, "variant", ""))
+        return variant is not None and "providers" in variant.options
+
+    def place(self, case: Case) -> str:
+        """Keep for the report where the case's nodes ran. Empty, or why it does not run where it was asked to.
+
+        Raises:
+            UnsupportedError: the variant cannot run this core.
+        """
+        try:
+            runner: Any = self.workbench.built(case).runner
+        except UnsupportedError as reason:
+            self.unsupported[case.key] = Skip(case, str(reason))
+            raise
+        except Exception as error:
+            return f"did not build: {first_line(error)}"
+        self.placements[case.key] = place(runner)
+        return ""
 
     def time(self, case: Case, benchmark: Any) -> str:
         """Sample the latency of a case that is at parity, through pytest-benchmark's fixture. Empty, or why it
@@ -139,7 +167,7 @@ class Session:
         row = Row(
             key=case.key,
             metrics={"latency_s": stats.median},
-            counters={**built.graphs.counters(), **built.runner.counters()},
+            counters=built.counters(case.shape),
             notes={
                 **built.runner.notes(),
                 **notes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import torch
 
 from perf.catalogue import Catalogue
 from perf.check import parity
-from perf.check.graphs import GraphReport, watching
+from perf.check.graphs import watching
+from perf.check.inductor import counting_kernels
 from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
 from perf.measure.device import release
@@ -23,12 +24,16 @@ from perf.runners import as_outputs, to_device
 
 @dataclass
 class Built:
-    """A runner with what its building showed: the graphs its first calls took, and its parity at each shape."""
+    """A runner, and what its first call at each shape showed: what was compiled for it, and its parity."""
 
     runner: Runner
-    graphs: GraphReport
-    prepared: dict[str, Any]
-    parity: dict[str, Parity]
+    prepared: dict[str, Any] = field(default_factory=dict)
+    compiled: dict[str, dict[str, int]] = field(default_factory=dict)
+    parity: dict[str, Parity] = field(default_factory=dict)
+
+    def counters(self, shape: str) -> dict[str, int]:
+        """What compiling for `shape` took (after the shapes that ran before it), and what the runner itself counts."""
+        return {**self.compiled.get(shape, {}), **self.runner.counters()}
 
 
 class Workbench:
@@ -59,9 +64,7 @@ class Workbench:
         key = (case.core, case.preset, case.variant, case.device, case.shape if variant.fixed_shape else "")
         if key != self._key or self._built is None:
             self.close()
-            with watching(self._root) as seen:
-                runner = variant.build(self.blueprint(case))
-            self._key, self._built = key, Built(runner, seen.report(), {}, {})
+            self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
 
     def blueprint(self, case: Case) -> Blueprint:
@@ -116,9 +119,9 @@ class Workbench:
 
     def _first_outputs(self, case: Case, built: Built) -> Outputs:
         prepared = self.prepared(case)
-        with watching(self._root) as seen:
+        with watching(self._root) as seen, counting_kernels() as kernels:
             outputs = built.runner.outputs(built.runner.run(prepared))
-        built.graphs = built.graphs + seen.report()
+        built.compiled[case.shape] = {**kernels, **seen.report().counters()}
         return tuple(item.cpu() for item in outputs)
 
     def _expected(self, case: Case, dtype: str) -> tuple[Outputs, Outputs, str]:

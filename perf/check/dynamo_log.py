@@ -186,8 +186,8 @@ def _reason(text: str) -> str:
 def _frames() -> list[FrameType]:
     """The running Python frames, innermost first, without this one."""
     found: list[FrameType] = []
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         found.append(frame)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return found

@@ -64,6 +64,13 @@ class GraphReport:
             "recompiles": [asdict(item) for item in self.recompiles],
         }
 
+    def places(self) -> tuple[str, ...]:
+        """A line for each break and recompile, for a difference by place."""
+        return (
+            *(f"break: {item.reason} — {item.where} ×{item.count}" for item in self.breaks),
+            *(f"recompile: {item.guard} — {item.where} ×{item.count}" for item in self.recompiles),
+        )
+
     def __add__(self, other: GraphReport) -> GraphReport:
         """Both, one after the other; the same break or guard at the same place is counted together."""
         return GraphReport(

@@ -1,4 +1,4 @@
-"""What Inductor made: kernels generated, nodes before fusion, calls out to libraries, CUDA graphs captured and skipped.
+"""What Inductor made: kernels generated, nodes before fusion, calls out to libraries.
 
 From `torch._inductor.metrics` and `torch._dynamo.utils.counters["inductor"]`. Both are kept with a compiled graph in
 Inductor's cache and added again when it is taken from there, so that a warm cache counts as a cold one does.
@@ -30,5 +30,4 @@ def _now() -> Counter[str]:
         inductor_kernels=metrics.generated_kernel_count,
         inductor_nodes=metrics.ir_nodes_pre_fusion,
         extern_calls=dynamo_counters["inductor"]["extern_calls"],
-        cudagraph_skips=dynamo_counters["inductor"]["cudagraph_skips"],
     )

@@ -21,7 +21,7 @@ ALLOWED = {
     "perf/check/": {"check", "contract", "runners"},
     "perf/measure/": {"measure"},
     "perf/store/": {"contract", "errors", "outcome", "store"},
-    "perf/judge/": {"judge", "outcome"},
+    "perf/judge/": {"contract", "judge", "outcome"},
     "perf/report/": {"check", "contract", "outcome", "report", "store"},
     "perf/workbench.py": {"catalogue", "check", "contract", "measure", "runners"},
     "fixtures/": {"contract"},

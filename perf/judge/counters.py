@@ -1,0 +1,42 @@
+"""Counters have no noise: any change is a change. Worse fails, better asks to be accepted, neither passes unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from perf.outcome import Verdict, Word
+
+MORE_IS_BETTER = frozenset({"cudagraphs", "quantized_nodes", "quantized_percent"})
+NEITHER = frozenset({"opset", "inductor_nodes", "extern_calls"})
+"""Descriptive: a change is said, and is neither worse nor better."""
+
+HARDWARE_BOUND = frozenset({"bytes_on_disk", "ort_nodes", "inductor_kernels"})
+"""Counted exactly, but they depend on the processor's instruction set or on a checkout's paths, so one file for all
+machines cannot hold them; they stay on the rows, beside a machine class."""
+
+
+def judge(key: str, now: Mapping[str, int], before: Mapping[str, int], moved: str) -> list[Verdict]:
+    """A verdict for each counter that changed. `moved` names the software that changed since, empty where none did."""
+    names = sorted({*now, *before} - HARDWARE_BOUND)
+    pairs = [(name, now.get(name, 0), before.get(name, 0)) for name in names]
+    return [_verdict(key, name, new, old, moved) for name, new, old in pairs if new != old]
+
+
+def _verdict(key: str, name: str, now: int, before: int, moved: str) -> Verdict:
+    said = f"{name} {before} → {now}{f'; since then {moved}' if moved else ''}"
+    if name in NEITHER:
+        return Verdict(key, name, Word.SAME, now, before, note=said)
+    worse = (now > before) is not (name in MORE_IS_BETTER)
+    return Verdict(key, name, Word.REGRESSED if worse else Word.IMPROVED, now, before, note=said)
+
+
+def software_moved(now: Mapping[str, str], before: Mapping[str, str]) -> str:
+    """`torch 2.13.0 → 2.14.1, …`, of what is on both sides or on one."""
+    names = sorted(name for name in {*now, *before} if now.get(name) != before.get(name))
+    return ", ".join(f"{name} {before.get(name, 'absent')} → {now.get(name, 'absent')}" for name in names)
+
+
+def differing_places(now: Sequence[str], before: Sequence[str]) -> Iterator[str]:
+    """What came and what went, as a diff does."""
+    yield from (f"+ {line}" for line in now if line not in before)
+    yield from (f"- {line}" for line in before if line not in now)
