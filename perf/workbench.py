@@ -3,6 +3,7 @@ same object."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from perf.catalogue import Catalogue
 from perf.check import parity
 from perf.check.graphs import watching
 from perf.check.inductor import counting_kernels
+from perf.check.localise import localise
 from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
 from perf.measure.device import release
@@ -24,12 +26,11 @@ from perf.runners import as_outputs, to_device
 
 @dataclass
 class Built:
-    """A runner, and what its first call at each shape showed: what was compiled for it, and its parity."""
+    """A runner, its prepared inputs by shape, and what its first call at each shape compiled."""
 
     runner: Runner
     prepared: dict[str, Any] = field(default_factory=dict)
     compiled: dict[str, dict[str, int]] = field(default_factory=dict)
-    parity: dict[str, Parity] = field(default_factory=dict)
 
     def counters(self, shape: str) -> dict[str, int]:
         """What compiling for `shape` took (after the shapes that ran before it), and what the runner itself counts."""
@@ -49,6 +50,7 @@ class Workbench:
         self._key: tuple[str, ...] = ()
         self._built: Built | None = None
         self._failed: dict[str, Exception] = {}
+        self._parity: dict[str, Parity] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
 
     def describe(self, case: Case) -> tuple[Core, Preset, Variant, Shape]:
@@ -86,19 +88,28 @@ class Workbench:
         if case.key in self._failed:
             raise self._failed[case.key]
         try:
-            built = self.built(case)
-            if case.shape not in built.parity:
-                built.parity[case.shape] = self._check(case, built)
+            if case.key not in self._parity:
+                self._parity[case.key] = self._check(case)
         except Exception as error:
             self._failed[case.key] = error
             raise
-        return built.parity[case.shape]
+        return self._parity[case.key]
 
-    def _check(self, case: Case, built: Built) -> Parity:
+    def _check(self, case: Case) -> Parity:
         core, _, variant, _ = self.describe(case)
         reference, eager, unsteady = self._expected(case, variant.dtype)
-        found = parity.judge(self._first_outputs(case, built), eager, reference, core, variant)
-        return replace(found, ok=False, reason=unsteady) if unsteady else found
+        if unsteady:
+            return Parity(False, math.nan, math.nan, math.nan, reason=unsteady)
+        found = parity.judge(self._first_outputs(case, self.built(case)), eager, reference, core, variant)
+        return found if found.ok else replace(found, reason=f"{found.reason}; {self._where(case, variant)}")
+
+    def _where(self, case: Case, variant: Variant) -> str:
+        """Which layer to look at. The variant at hand is given up for it: it will not be timed."""
+        self.close()
+        try:
+            return f"first departing layer: {localise(self.blueprint(case), variant, self.inputs(case))}"
+        except Exception as error:
+            return f"no layer could be named ({type(error).__name__} on the tapped core)"
 
     def prepared(self, case: Case) -> Any:
         """The inputs of `case` as its runner wants them, prepared once."""

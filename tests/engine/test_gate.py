@@ -117,7 +117,27 @@ def test_a_variant_that_is_wrong_is_not_timed(project: Project) -> None:
     result = project.run("-o", "perf_variants=more", "--variant", "wrong", "-m", "parity or latency")
     result.assert_outcomes(failed=2)
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*wrong *fails*wrong", "*not timed, not at parity: y: RMSE * over the limit *"])
+    result.stdout.fnmatch_lines(["*not timed, not at parity: y: RMSE * over the limit *", "*wrong *fails*wrong"])
+
+
+def test_a_wrong_variant_names_the_first_departing_layer(project: Project) -> None:
+    project.write(
+        "more/wrong.py",
+        """
+        from perf.contract import Variant
+        from perf.runners import ModuleRunner
+
+        def build(plan):
+            module = plan.module("float32")
+            module.second.weight.mul_(1.01)
+            return ModuleRunner(module, "float32", plan.device)
+
+        VARIANTS = [Variant("wrong", build)]
+        """,
+    )
+    result = project.run("-o", "perf_variants=more", "--variant", "wrong", "-m", "parity")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*y: RMSE * over the limit *; first departing layer: second*"])
 
 
 def test_a_graph_break_is_reported_with_its_line(project: Project) -> None:
