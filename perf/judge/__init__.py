@@ -1,1 +1,1 @@
-"""Verdicts: what a row says beside its baseline."""
+"""Noise between runs, and verdicts: what a row says beside its baseline."""

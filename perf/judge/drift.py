@@ -1,10 +1,10 @@
 """Drift: many steps, each too small for its budget, that add up.
 
 A baseline that takes in every accepted run moves along with what it should catch. So a run is also laid beside the
-oldest accepted run: twenty steps of 1 % are 22 % there, and 1 % beside the newest. Whether the steps are a trend or one odd
-run tells Mann's test (Mann 1945): Kendall's τ of the values with their order. It assumes no distribution, has exact
-probabilities to about 30 runs, and one bad run in five can neither make a trend nor hide one of twenty steps. Four
-values are the fewest that can reach 10 %, five 2 %.
+oldest accepted run: twenty steps of 1 % are 22 % there, and 1 % beside the newest. Whether the steps are a trend or one
+odd run tells Mann's test (Mann 1945): Kendall's τ of the values with their order. It assumes no distribution and is
+exact to about 30 runs; one bad run in five neither makes a trend nor hides one of twenty steps. Five values in perfect
+order, the new one among them, are the fewest that it calls a trend.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ TREND_LEVEL = 0.02
 
 @dataclass(frozen=True)
 class Drift:
-    """`from_oldest` and `from_newest` are relative changes of the new run (0.2 is 20 % slower) from those accepted runs;
-    `per_run` is the median relative step over all pairs of runs (Theil–Sen), and `chance` the probability of an order as
-    strict as this without a trend, between 0 and 1. `runs` is the length of the history.
+    """`from_oldest` and `from_newest` are relative changes of the new run from those accepted runs (0.2: 20 % slower).
+    `per_run` is the median relative step over all pairs of runs (Theil–Sen), `chance` the probability, 0 to 1, of an
+    order as strict as this one without a trend. `runs` is the length of the history.
     """
 
     from_oldest: float
@@ -64,6 +64,6 @@ def drift_line(found: Drift, budget: float) -> str:
     """
     if abs(math.log1p(found.from_oldest)) <= math.log1p(budget):
         return ""
-    way = f"{found.from_oldest:+.1%} since the oldest of {found.runs} accepted runs, {found.from_newest:+.1%} since the newest"
+    oldest, newest = f"{found.from_oldest:+.1%}", f"{found.from_newest:+.1%}"
     kind = f"a trend of {found.per_run:+.1%} a run" if found.is_trend else "no steady trend"
-    return f"drift: {way}; {kind}"
+    return f"drift: {oldest} since the oldest of {found.runs} accepted runs, {newest} since the newest; {kind}"
