@@ -198,7 +198,8 @@ class Case:
 
     @classmethod
     def parse(cls, key: str) -> Case:
-        parts = key.split("/")
+        """The case of a key, or of a key with what else was measured of it behind a `#`."""
+        parts = key.partition("#")[0].split("/")
         if len(parts) != 5:
             raise ValueError(f"{key!r} is not a case key: expected core/preset/variant/shape/device")
         return cls(*parts)

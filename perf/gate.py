@@ -10,9 +10,11 @@ from typing import Any
 
 from perf.errors import CoregateError
 from perf.judge import verdict
+from perf.judge.verdict import LATENCY
 from perf.outcome import FAILING, Verdict, Word
 from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
+from perf.report.coldstart import coldstart_table
 from perf.report.graphs import graph_table, write_json
 from perf.report.placement import placement_table, write_placements
 from perf.scope import owed
@@ -84,8 +86,11 @@ class Gate:
             yield "coregate: graphs", graph_table(list(self.run.graphs.items()))
         if self.run.placements:
             yield "coregate: placement", placement_table(list(self.run.placements.items()))
-        if self.run.rows or self.verdicts or self.run.left_out:
-            yield f"coregate: {self.run.machine_class}", case_table(self.run.rows, self.verdicts, self.run.left_out)
+        timed = {key: row for key, row in self.run.rows.items() if LATENCY in row.metrics}
+        if timed or self.verdicts or self.run.left_out:
+            yield f"coregate: {self.run.machine_class}", case_table(timed, self.verdicts, self.run.left_out)
+        if self.run.starts:
+            yield "coregate: cold start", coldstart_table(self.run.starts)
         if self.run.not_run and (self.run.checked or self.run.left_out or self.run.unsupported):
             yield "coregate: not run", skip_lines(self.run.not_run)
         if self.ratchet.lines():
@@ -110,10 +115,8 @@ class Gate:
             *verdict.missing(gone if rows or wrong else []),
         ]
 
-    def _budgets(self) -> dict[str, float]:
-        cores = self.run.catalogue.cores
-        found = {case.key: cores[case.core].budgets.get(verdict.GATED) for case in self.run.cases}
-        return {key: budget for key, budget in found.items() if budget is not None}
+    def _budgets(self) -> verdict.Budgets:
+        return {case.key: self.run.catalogue.cores[case.core].budgets for case in self.run.cases}
 
     def _all_incomparable(self) -> bool:
         return bool(self.verdicts) and all(found.word is Word.INCOMPARABLE for found in self.verdicts)

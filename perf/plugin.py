@@ -22,8 +22,9 @@ MARKS = {
     "graphbreaks": "is the core whole? graphs, breaks and recompiles, counted with a cheap backend",
     "placement": "is it where it was asked to be? ONNX Runtime's nodes on each provider, and the copies between",
     "latency": "is the variant fast? what a caller waits",
+    "coldstart": "how soon does it start? fresh processes; runs only where it is asked for, by -m or by its file",
 }
-PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2}
+PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3}
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 GATE: pytest.StashKey[Gate] = pytest.StashKey()
@@ -110,7 +111,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0)) if case else (-1, 0)
 
     items[:] = [item for item in items if _concerns(run, item)]
+    slow = [] if _asked_for_coldstart(config) else [item for item in items if item.get_closest_marker("coldstart")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     items.sort(key=rank)
+
+
+def _asked_for_coldstart(config: pytest.Config) -> bool:
+    """Three processes a case, each compiling from nothing: too long to come with every run."""
+    return "coldstart" in config.option.markexpr or any("coldstart" in str(argument) for argument in config.args)
 
 
 def _concerns(run: Session, item: pytest.Item) -> bool:

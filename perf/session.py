@@ -9,6 +9,7 @@ from functools import cached_property
 from time import perf_counter
 from typing import Any
 
+from perf import fresh
 from perf.catalogue import Catalogue, discover, expand
 from perf.check.graphs import GraphReport, count_graphs
 from perf.check.parity import Parity
@@ -42,6 +43,7 @@ class Session:
     left_out: dict[str, str] = field(default_factory=dict)
     checked: dict[str, Parity] = field(default_factory=dict)
     unsupported: dict[str, Skip] = field(default_factory=dict)
+    starts: dict[str, fresh.ColdStart] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
@@ -179,6 +181,31 @@ class Session:
         )
         benchmark.extra_info[FIELD] = to_extra_info(row)
         self.rows[case.key] = row
+
+    def start_cold(self, case: Case, benchmark: Any) -> str:
+        """Start a case cold, warm and from artefacts, in processes of their own. Empty, or why it was not."""
+        if self._parity_or_none(case) is None:
+            benchmark.skipped = True
+            return self.left_out[case.key]
+        self.workbench.close()
+        options = self.options
+        spec = fresh.Spec(
+            root=str(options.root),
+            core_folders=tuple(map(str, options.core_folders)),
+            variant_folders=tuple(map(str, options.variant_folders)),
+            key=case.key,
+            seed=options.seed,
+        )
+        benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
+        try:
+            found = benchmark.pedantic(fresh.start, args=(spec,))
+        except fresh.ChildError as error:
+            self.left_out[key] = str(error)
+            return str(error)
+        self.starts[key] = found
+        self.rows[key] = Row(key, fresh.as_metrics(found), workload=self.workload(case))
+        benchmark.extra_info[FIELD] = to_extra_info(self.rows[key])
+        return ""
 
     def workload(self, case: Case) -> str:
         """A hash of what the number means: the variant's options, the shape, the inputs' forms and the work of a call.

@@ -2,8 +2,8 @@
 
 A variant is built once more on a core whose inner outputs are outputs as well: forward hooks tap the layers, and
 whatever the family does with a module (compile, export, quantise) it then does with the taps in place; in an ONNX file
-they are graph outputs. The search goes down the module tree: the first child that departs, its first child that does, and so on.
-A layer departs by the rule of parity: RMSE over k · RMSE(eager at the variant's dtype) + floor.
+they are graph outputs. The search goes down the module tree: the first child that departs, its first child that does,
+and so on. A layer departs by the rule of parity: RMSE over k · RMSE(eager at the variant's dtype) + floor.
 """
 
 from __future__ import annotations

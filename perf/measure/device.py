@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import resource
+import sys
 
 import torch
 
@@ -23,3 +25,9 @@ def release(device: str) -> None:
     gc.collect()
     if device == "cuda":
         torch.cuda.empty_cache()
+
+
+def peak_rss_bytes() -> int:
+    """The most memory this process has held resident; Linux counts it in KiB, macOS in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

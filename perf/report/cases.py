@@ -10,12 +10,13 @@ from perf.outcome import Row, Verdict, Word
 
 HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "x eager", "baseline", "verdict")
 EAGER = "eager-fp32"
+LATENCY = "latency_s"
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def case_table(rows: Mapping[str, Row], verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[str]:
     """One block a core × preset × shape × device, one line a variant; below, the verdicts that need a word."""
-    judged = {found.key: found for found in verdicts}
+    judged = {found.key: found for found in verdicts if found.metric == LATENCY}
     keys = sorted({*rows, *judged, *left_out}, key=_block_then_variant)
     lines: list[list[str]] = []
     for block, members in groupby(keys, key=_block):
@@ -73,8 +74,8 @@ def _line(
     word = str(verdict.word) if verdict else str(Word.WRONG) if key in left_out else "-"
     if row is None:
         return [name, "fails" if key in left_out else "-", "-", "-", "-", "-", _baseline(verdict), word]
-    latency = row.metrics["latency_s"]
-    beside = f"{eager.metrics['latency_s'] / latency:.2f}x" if eager else "-"
+    latency = row.metrics[LATENCY]
+    beside = f"{eager.metrics[LATENCY] / latency:.2f}x" if eager else "-"
     spread = f"±{float(row.notes['iqr_s']) / 2 / latency:.1%}" if "iqr_s" in row.notes else "-"
     return [
         name,

@@ -61,11 +61,11 @@ def write(path: Path, accepted: Accepted) -> None:
     Raises:
         CoregateError: it cannot be written.
     """
-    lines = [
-        f"  {json.dumps(key)}: {json.dumps({'counters': dict(item.counters), 'places': list(item.places)}, sort_keys=True)}"
-        for key, item in sorted(accepted.counted.items())
-    ]
-    head = (
-        f' "schema": {SCHEMA},\n "software": {json.dumps(dict(accepted.software), sort_keys=True)},\n "counted": {{\n'
-    )
-    write_atomically(path, "{\n" + head + ",\n".join(lines) + "\n }\n}\n")
+    lines = [f"  {json.dumps(key)}: {_one_line(item)}" for key, item in sorted(accepted.counted.items())]
+    software = json.dumps(dict(accepted.software), sort_keys=True)
+    head = f'{{\n "schema": {SCHEMA},\n "software": {software},\n "counted": {{\n'
+    write_atomically(path, head + ",\n".join(lines) + "\n }\n}\n")
+
+
+def _one_line(item: Counted) -> str:
+    return json.dumps({"counters": dict(item.counters), "places": list(item.places)}, sort_keys=True)

@@ -1,116 +1,122 @@
-"""ONNX: exported by `torch.onnx.export(dynamo=True)`, run by ONNX Runtime. The opset is read from the file."""
+"""ONNX Runtime: exporters, shapes, precisions, providers, optimisation levels and session options, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from ctypes.util import find_library
+from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-
-from perf.contract import Axis, Blueprint, Inputs, Outputs, Variant
+from perf.contract import Blueprint, Variant
 from perf.needs import all_of, execution_provider, package
-from perf.runners import to_device
+from perf.onnx_spec import CUDA, CUDA_GRAPH, NO_CPU_FALLBACK, TENSORRT, Export, SessionSpec, chosen
 
-OPSET = 20
+if TYPE_CHECKING:
+    from perf.onnx_runners import OnnxRunner
 
+DYNAMO = Export()
+FIXED = Export(dynamic=False)
+LEGACY = Export(exporter="legacy", opset=17)
+HALF = Export(dtype="float16")
+MIXED = Export(
+    dtype="float16",
+    keep_float32=(
+        # Sums over many values, which leave float16's range (6.5e4), and what divides by small ones.
+        *("ReduceMean", "ReduceSum", "ReduceL2", "GlobalAveragePool", "AveragePool"),
+        *("LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization"),
+        *("Softmax", "LogSoftmax", "Exp", "Log", "Pow", "Sqrt", "Reciprocal", "Resize"),
+    ),
+)
 
-class OnnxRunner:
-    """An ONNX Runtime session over CPU memory: numpy in, numpy out; conversion to and from torch is not timed.
-
-    Raises:
-        RuntimeError: the session did not get the provider it was asked for (a silent fall-back).
-    """
-
-    def __init__(self, path: Path, provider: str, dtype: str) -> None:
-        import onnx
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(str(path), options, providers=[provider])
-        self._names = [item.name for item in self._session.get_inputs()]
-        self._dtype = dtype
-        obtained = self._session.get_providers()
-        if provider not in obtained:
-            raise RuntimeError(f"asked for {provider}, ONNX Runtime fell back to {', '.join(obtained)}")
-        model = onnx.load(str(path), load_external_data=False)
-        self._counters = {
-            "opset": next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx")),
-            "onnx_nodes": len(model.graph.node),
-            "bytes_on_disk": sum(file.stat().st_size for file in path.parent.iterdir()),
-        }
-        self._notes = {"providers": ",".join(obtained), "onnxruntime": onnxruntime.__version__}
-
-    def prepare(self, inputs: Inputs) -> dict[str, Any]:
-        cast = to_device(inputs, self._dtype, "cpu")
-        return {name: cast[name].numpy() for name in self._names}
-
-    def run(self, prepared: dict[str, Any]) -> Any:
-        return self._session.run(None, prepared)
-
-    def outputs(self, raw: Any) -> Outputs:
-        return tuple(torch.from_numpy(item) for item in raw)
-
-    def counters(self) -> Mapping[str, int]:
-        return self._counters
-
-    def notes(self) -> Mapping[str, str]:
-        return self._notes
-
-    def close(self) -> None:
-        del self._session
+ON_CPU = SessionSpec()
+ON_CUDA = SessionSpec(providers=(CUDA,), provider_options={CUDA: {"use_tf32": "0"}})
+BOUND = replace(ON_CUDA, bound=True)
+GRAPH = replace(BOUND, provider_options={CUDA: {"use_tf32": "0", CUDA_GRAPH: "1"}})
+ON_TENSORRT = SessionSpec(
+    providers=(TENSORRT, CUDA), provider_options={TENSORRT: {"trt_fp16_enable": "1"}, CUDA: {"use_tf32": "0"}}
+)
 
 
-def build(blueprint: Blueprint, provider: str, dtype: str) -> OnnxRunner:
-    """Exports at the shape's own example, dynamic where the core says so, into a folder of its own below the cache."""
-    folder = blueprint.cache / "onnx" / f"{blueprint.core.name}-{blueprint.shape.name}-{dtype}"
-    path = export(blueprint, dtype, folder / "model.onnx")
-    return OnnxRunner(path, provider, dtype)
+def build(blueprint: Blueprint, export: Export, session: SessionSpec) -> OnnxRunner:
+    """Exported, unless the cache has the file; then run once, with a profile, on the blueprint's example."""
+    from perf.onnx_files import export as exported
+    from perf.onnx_runners import make_runner
+
+    file = exported(blueprint, export)
+    kept = _engines(session, blueprint.cache / "tensorrt" / file.path.parent.name)
+    return make_runner(file, kept, export.dtype, blueprint.example(0))
 
 
-def export(blueprint: Blueprint, dtype: str, path: Path) -> Path:
-    """Writes beside `path` and renames, so that a killed export leaves no half model there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    inputs = to_device(blueprint.example(0), dtype, "cpu")
-    program = torch.onnx.export(
-        blueprint.module(dtype).to("cpu"),
-        kwargs=inputs,
-        dynamo=True,
-        opset_version=OPSET,
-        input_names=list(inputs),
-        output_names=list(blueprint.core.outputs),
-        dynamic_shapes=_dynamic_shapes(inputs, blueprint.core.dynamic),
-        verbose=False,
+def _engines(session: SessionSpec, folder: Path) -> SessionSpec:
+    """TensorRT builds its engines for minutes; they are kept by the file's content."""
+    if TENSORRT not in session.providers:
+        return session
+    folder.mkdir(parents=True, exist_ok=True)
+    options = {
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": str(folder),
+        "trt_timing_cache_enable": "1",
+        "trt_timing_cache_path": str(folder.parent),
+    }
+    own = {**session.provider_options[TENSORRT], **options}
+    return replace(session, provider_options={**session.provider_options, TENSORRT: own})
+
+
+def tensorrt(device: str) -> str | None:
+    """The version that ONNX Runtime's provider is linked against: libnvinfer.so.10."""
+    if find_spec("tensorrt") or find_library("nvinfer"):
+        return None
+    return "TensorRT is not installed: pip install 'tensorrt-cu13<11'"
+
+
+def variant(
+    name: str, export: Export = DYNAMO, session: SessionSpec = ON_CPU, standard_on: tuple[str, ...] = ()
+) -> Variant:
+    """Named `onnx-<provider>-<precision>[-<what differs>]`; whatever differs stands in `options`."""
+    needs = [package("onnx", "onnx"), package("onnxscript", "onnxscript"), *map(execution_provider, session.providers)]
+    return Variant(
+        name=name,
+        build=partial(build, export=export, session=session),
+        dtype=export.dtype,
+        devices=(session.device,),
+        exports=True,
+        fixed_shape=not export.dynamic,
+        missing=all_of(*needs, *([tensorrt] if TENSORRT in session.providers else [])),
+        standard_on=standard_on,
+        options={
+            "exporter": export.exporter,
+            "opset": export.opset,
+            "providers": session.providers,
+            **chosen(export),
+            **chosen(session),
+        },
     )
-    assert program is not None
-    partial_path = path.with_suffix(".partial.onnx")
-    program.save(str(partial_path))
-    partial_path.replace(path)
-    return path
-
-
-def _dynamic_shapes(inputs: Inputs, dynamic: Mapping[str, Mapping[int, Axis]]) -> dict[str, dict[int, Any]]:
-    dims: dict[str, Any] = {}
-
-    def dim(axis: Axis) -> Any:
-        base = f"{axis.symbol}_{axis.multiple}" if axis.multiple > 1 else axis.symbol
-        dims.setdefault(base, torch.export.Dim(base, min=axis.min // axis.multiple, max=axis.max // axis.multiple))
-        return dims[base] * axis.multiple if axis.multiple > 1 else dims[base]
-
-    return {name: {index: dim(axis) for index, axis in dynamic.get(name, {}).items()} for name in inputs}
 
 
 VARIANTS = [
-    Variant(
-        name="onnx-cpu-fp32",
-        build=partial(build, provider="CPUExecutionProvider", dtype="float32"),
-        devices=("cpu",),
-        exports=True,
-        missing=all_of(
-            package("onnx", "onnx"), package("onnxscript", "onnxscript"), execution_provider("CPUExecutionProvider")
-        ),
-        options={"exporter": "dynamo", "opset": OPSET, "provider": "CPUExecutionProvider"},
-    )
+    variant("onnx-cpu-fp32", standard_on=("cpu",)),
+    variant("onnx-cpu-fp32-fixed", FIXED),
+    variant("onnx-cpu-fp32-legacy", LEGACY),
+    variant("onnx-cpu-fp32-o0", session=replace(ON_CPU, level="disable")),
+    variant("onnx-cpu-fp32-o1", session=replace(ON_CPU, level="basic")),
+    variant("onnx-cpu-fp32-o2", session=replace(ON_CPU, level="extended")),
+    variant("onnx-cpu-fp32-parallel", session=replace(ON_CPU, parallel=True, inter_threads=2)),
+    variant("onnx-cpu-fp32-1thread", session=replace(ON_CPU, intra_threads=1)),
+    variant("onnx-cpu-fp32-nospin", session=replace(ON_CPU, config={"session.intra_op.allow_spinning": "0"})),
+    variant("onnx-cpu-fp32-nopattern", session=replace(ON_CPU, memory_pattern=False)),
+    variant("onnx-cpu-fp32-iobinding", session=replace(ON_CPU, bound=True)),
+    variant("onnx-cpu-fp16", HALF),
+    variant("onnx-cpu-mixed", MIXED),
+    variant("onnx-cuda-fp32", session=ON_CUDA, standard_on=("cuda",)),
+    variant("onnx-cuda-fp32-fixed", FIXED, replace(ON_CUDA, config=NO_CPU_FALLBACK)),
+    variant("onnx-cuda-fp32-legacy", LEGACY, ON_CUDA),
+    variant("onnx-cuda-fp32-iobinding", session=BOUND, standard_on=("cuda",)),
+    variant("onnx-cuda-fp32-cudagraph", session=GRAPH, standard_on=("cuda",)),
+    variant("onnx-cuda-fp16", HALF, ON_CUDA, standard_on=("cuda",)),
+    variant("onnx-cuda-fp16-cudagraph", HALF, GRAPH),
+    variant("onnx-cuda-mixed", MIXED, ON_CUDA),
+    variant("onnx-cuda-mixed-cudagraph", MIXED, GRAPH),
+    variant("onnx-tensorrt-fp16", replace(HALF, dynamic=False), ON_TENSORRT),
 ]

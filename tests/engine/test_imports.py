@@ -22,7 +22,7 @@ ALLOWED = {
     "perf/measure/": {"measure"},
     "perf/store/": {"contract", "errors", "outcome", "store"},
     "perf/judge/": {"contract", "judge", "outcome"},
-    "perf/report/": {"check", "contract", "outcome", "report", "store"},
+    "perf/report/": {"check", "contract", "fresh", "outcome", "report", "store"},
     "perf/workbench.py": {"catalogue", "check", "contract", "measure", "runners"},
     "fixtures/": {"contract"},
 }

@@ -51,7 +51,7 @@ def test_somebody_elses_benchmark_is_no_row() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, "fast", None])
 def test_a_value_that_is_no_number_is_refused(tmp_path: Path, bad: Any) -> None:
     broken = entry()
-    broken["extra_info"][FIELD]["metrics"]["latency_s"] = bad
+    broken["stats"]["median"] = bad
     with pytest.raises(CoregateError, match=r"latency_s is .*, not a number of 0 or more"):
         read_run(write_run(tmp_path / "0001_a.json", broken))
 

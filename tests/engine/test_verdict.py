@@ -37,8 +37,15 @@ def test_fewer_than_three_runs_are_provisional() -> None:
 
 
 def test_a_cores_budget_comes_first() -> None:
-    (found,) = judge([row(1.15)], runs(1.0), {"k": 0.2})
+    (found,) = judge([row(1.15)], runs(1.0), {"k": {"latency_s": 0.2}})
     assert (found.word, found.budget) == (Word.SAME, 0.2)
+
+
+def test_each_budgeted_metric_is_judged_by_its_own_budget() -> None:
+    now = Row("k", {"latency_s": 1.03, "device_s": 1.03, "unbudgeted_s": 9.0}, workload="w")
+    before = [{"k": Row("k", {"latency_s": 1.0, "device_s": 1.0, "unbudgeted_s": 1.0}, workload="w")}]
+    found = {verdict.metric: verdict.word for verdict in judge([now], before, {})}
+    assert found == {"latency_s": Word.SAME, "device_s": Word.REGRESSED}
 
 
 def test_no_run_with_the_case_is_new() -> None:

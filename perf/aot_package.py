@@ -1,0 +1,108 @@
+"""AOTInductor packages of a core: exported, compiled, and kept by content, so that one compilation serves all runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import torch._inductor
+import torch._inductor.config
+
+from perf import torch_export
+from perf.build_cache import built_once
+from perf.contract import Blueprint
+from perf.libraries import library_versions
+from perf.module_identity import digest
+from perf.runners import ModuleRunner
+from perf.torch_export import Example, example, export, size_one
+
+PACKAGE = "model.pt2"
+CHECK_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"
+"""A package reads this environment variable once, at its first call after loading. Without it nothing is checked: a
+batch beyond the exported range runs, and so do two inputs that disagree about the batch."""
+
+
+class AotRunner(ModuleRunner):
+    """Runs the package at `package`, not the module it was made of. Inputs are checked at every call: another dtype or
+    stride, a size out of its range or no multiple of what it must be, are a RuntimeError.
+
+    Raises:
+        UnsupportedError: the core cannot be exported.
+        CoregateError: the cache cannot be written.
+    """
+
+    def __init__(self, blueprint: Blueprint, dtype: str) -> None:
+        given = example(blueprint.core, blueprint.preset)
+        self.package = package(blueprint, given, dtype)
+        super().__init__(torch._inductor.aoti_load_package(str(self.package)), dtype, blueprint.device)
+        with checked_inputs():
+            self.run(self.prepare(given.inputs))
+
+    def counters(self) -> Mapping[str, int]:
+        return {"bytes_on_disk": self.package.stat().st_size}
+
+    def notes(self) -> Mapping[str, str]:
+        return {"package": self.package.parent.name}
+
+
+@contextmanager
+def checked_inputs() -> Iterator[None]:
+    """Packages whose first call falls into this block check their inputs then and from then on."""
+    before = os.environ.get(CHECK_INPUTS)
+    os.environ[CHECK_INPUTS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[CHECK_INPUTS]
+        else:
+            os.environ[CHECK_INPUTS] = before
+
+
+def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
+    """The core's package at the blueprint's preset and device, compiled unless the cache has it. Raises as
+    `AotRunner` does."""
+    core = blueprint.core
+    module = blueprint.module(dtype)
+    preset = next(name for name, held in core.presets.items() if held is blueprint.preset)
+    name = f"{core.name}-{preset}-{_key(blueprint, module, given, dtype)[:24]}"
+
+    def build(folder: Path) -> None:
+        with size_one(given):
+            program = export(module, given, dtype, blueprint.device)
+            torch._inductor.aoti_compile_and_package(program, package_path=str(folder / PACKAGE))
+
+    return built_once(blueprint.cache / "aot" / name, build) / PACKAGE
+
+
+def _key(blueprint: Blueprint, module: torch.nn.Module, given: Example, dtype: str) -> str:
+    """A hash of all that decides what the package holds. Its code is for one processor, GPU and number of threads, and
+    Inductor's settings, which the environment may change, shape it; this package's own code counts too.
+    """
+    forms = {
+        name: f"{value.dtype} {tuple(value.shape)}" for name, value in given.inputs.items() if torch.is_tensor(value)
+    }
+    facts = [
+        dtype,
+        [torch.__version__, torch.version.cuda, torch.get_num_threads()],
+        library_versions(module),
+        _processor(blueprint.device),
+        sorted((name, repr(value)) for name, value in torch._inductor.config.save_config_portable().items()),
+        repr(given.axes),
+        forms,
+        [Path(file).read_text(encoding="utf8") for file in (__file__, torch_export.__file__)],
+    ]
+    text = json.dumps(facts) + digest(module, blueprint.preset.build, blueprint.preset.inputs)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _processor(device: str) -> list[str]:
+    own = sorted(f"{name}={value}" for name, value in torch.cpu.get_capabilities().items())
+    if device != "cuda":
+        return own
+    return [*own, torch.cuda.get_device_name(), str(torch.cuda.get_device_capability())]

@@ -1,0 +1,148 @@
+"""ONNX files of a core: exported, checked, and kept by content, so that one export serves all variants and runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import onnx
+import torch
+from torch.onnx import OnnxExporterError
+
+from perf import onnx_export
+from perf.build_cache import built_once
+from perf.contract import Blueprint
+from perf.errors import UnsupportedError
+from perf.module_identity import digest
+from perf.onnx_export import EXPORTERS, Axes, Trace, trace, why_not
+from perf.onnx_spec import Export
+
+MODEL = "model.onnx"
+REASON = "unsupported.txt"
+"""In place of a model: why there can be none. Content and versions are in the folder's name, so it will not change."""
+
+PROTOBUF_LIMIT_BYTES = 2**31 - 1
+"""The largest message protobuf writes; beyond it, weights stand in a file beside the model."""
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """A model on disk. `opset` and `nodes` are read from the file (an exporter may not keep to the opset asked for);
+    nodes of subgraphs count. `bytes_on_disk` includes weights in files beside it.
+    """
+
+    path: Path
+    opset: int
+    nodes: int
+    bytes_on_disk: int
+
+    @classmethod
+    def read(cls, path: Path) -> OnnxFile:
+        """The folder must hold nothing but this model."""
+        model = onnx.load(str(path), load_external_data=False)
+        opset = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
+        size = sum(file.stat().st_size for file in path.parent.iterdir())
+        return cls(path, opset, sum(1 for _ in all_nodes(model.graph)), size)
+
+
+def export(blueprint: Blueprint, spec: Export) -> OnnxFile:
+    """The core's file at the blueprint's preset (and at its shape, where `spec` is not dynamic), exported unless the
+    cache has it. It has passed `onnx.checker` with shape inference.
+
+    Raises:
+        UnsupportedError: the exporter cannot take this core; its reason in one line.
+        CoregateError: the cache cannot be written.
+        onnx.checker.ValidationError, onnx.shape_inference.InferenceError: the exporter wrote a file that is no good.
+    """
+    module = blueprint.module("float32" if spec.keep_float32 else spec.dtype)
+    return _export(blueprint, spec, module)
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The graph's nodes and those of the graphs inside them (`If`, `Loop`, `Scan`)."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from all_nodes(inner)
+
+
+def check(path: Path) -> None:
+    """By path, since beyond 2 GB a model cannot be checked in memory; types and shapes are inferred strictly."""
+    onnx.checker.check_model(str(path), full_check=True)
+
+
+def save(model: onnx.ModelProto, path: Path, external_data: bool) -> None:
+    """As one file, or with its weights in `<path>.data`."""
+    onnx.save(model, str(path), save_as_external_data=external_data, location=f"{path.name}.data")
+
+
+def _export(blueprint: Blueprint, spec: Export, module: torch.nn.Module) -> OnnxFile:
+    core = blueprint.core
+    preset = next(name for name, held in core.presets.items() if held is blueprint.preset)
+    source = "float32" if spec.keep_float32 else spec.dtype
+    given = trace(blueprint, module, source, spec.dynamic, spec.opset, spec.external_data)
+    folder = blueprint.cache / "onnx" / f"{core.name}-{preset}-{_key(blueprint, spec, given)[:24]}"
+    built_once(folder, lambda partial: _build(blueprint, spec, given, partial))
+    if (folder / REASON).exists():
+        raise UnsupportedError((folder / REASON).read_text(encoding="utf8"))
+    return OnnxFile.read(folder / MODEL)
+
+
+def _build(blueprint: Blueprint, spec: Export, given: Trace, folder: Path) -> None:
+    try:
+        if spec.keep_float32:
+            source = _export(blueprint, replace(spec, dtype="float32", keep_float32=()), given.module)
+            _halve(source, folder / MODEL, spec)
+        else:
+            EXPORTERS[spec.exporter](given, folder / MODEL)
+            _refuse_closed(folder / MODEL, given.axes)
+    except OnnxExporterError as error:
+        (folder / REASON).write_text(f"{spec.exporter} exporter: {why_not(error)}", encoding="utf8")
+    else:
+        check(folder / MODEL)
+
+
+def _refuse_closed(path: Path, axes: Axes) -> None:
+    """An exporter may fix an axis that was to stay open, and say so nowhere; the file then runs at one size alone."""
+    graph = onnx.load(str(path), load_external_data=False).graph
+    sizes = {item.name: item.type.tensor_type.shape.dim for item in graph.input}
+    closed = [f"{name}[{dim}]" for name, dims in axes.items() for dim in dims if sizes[name][dim].HasField("dim_value")]
+    if closed:
+        raise OnnxExporterError(f"fixed {', '.join(closed)}, which Core.dynamic says to leave open")
+
+
+def _halve(source: OnnxFile, path: Path, spec: Export) -> None:
+    """To float16, inputs and outputs too, but for `spec.keep_float32` and what the converter itself never converts."""
+    from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
+
+    blocked = [*DEFAULT_OP_BLOCK_LIST, *spec.keep_float32]
+    model = convert_float_to_float16(_inferred(source, path), op_block_list=blocked, disable_shape_infer=True)
+    OnnxModel(model).topological_sort()  # the converter puts its Casts after the nodes that read them
+    save(model, path, spec.external_data or source.bytes_on_disk > PROTOBUF_LIMIT_BYTES)
+
+
+def _inferred(source: OnnxFile, path: Path) -> onnx.ModelProto:
+    """With types and shapes of all that is between nodes. By way of a file, for sizes beyond protobuf's; not left to
+    the converter, which would write it beside the source."""
+    inferred = path.with_suffix(".inferred")
+    onnx.shape_inference.infer_shapes_path(str(source.path), str(inferred))
+    model = onnx.load(str(inferred), load_external_data=False)
+    onnx.load_external_data_for_model(model, str(source.path.parent))
+    inferred.unlink()
+    return model
+
+
+def _key(blueprint: Blueprint, spec: Export, given: Trace) -> str:
+    """A hash of all that decides what the file holds, this package's exporting code included."""
+    forms = {name: f"{value.dtype} {tuple(value.shape)}" for name, value in given.inputs.items()}
+    axes = [f"{name} {dim} {axis}" for name, dims in given.axes.items() for dim, axis in dims.items()]
+    versions = [version(name) for name in ("torch", "onnx", "onnxscript")]
+    own = [Path(file).read_text(encoding="utf8") for file in (__file__, onnx_export.__file__)]
+    facts = [asdict(spec), forms, axes, given.outputs, versions, own, digest(given.module, blueprint.preset.build)]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

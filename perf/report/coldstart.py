@@ -1,0 +1,48 @@
+"""Cold and warm starts side by side, with the number of calls after which a longer start has paid for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+
+from perf.contract import Case
+from perf.fresh import ColdStart, Start, payback_calls
+from perf.report.cases import EAGER, align, seconds
+
+HEADINGS = ("variant", "import", "cold", "warm", "from artefacts", "later call", "memory", "pays back after")
+
+
+def coldstart_table(starts: Mapping[str, ColdStart]) -> list[str]:
+    """One block a core × shape; `cold`, `warm` and `from artefacts` are from loaded libraries to the first result.
+
+    Pay-back is against `eager-fp32` of the same block, cold and warm.
+    """
+    lines: list[list[str]] = [list(HEADINGS)]
+    for block, keys in groupby(sorted(starts, key=_block), key=_block):
+        eager = starts.get(f"{block.replace('*', EAGER)}#coldstart")
+        lines.append([block.replace("/", " ")])
+        lines += [_line(key, starts[key], eager) for key in keys]
+    return align(lines)
+
+
+def _block(key: str) -> str:
+    case = Case.parse(key)
+    return f"{case.core}/{case.preset}/*/{case.shape}/{case.device}"
+
+
+def _line(key: str, found: ColdStart, eager: ColdStart | None) -> list[str]:
+    return [
+        f"  {Case.parse(key).variant}",
+        seconds(found.cold.import_s),
+        seconds(found.cold.ready_s),
+        seconds(found.warm.ready_s),
+        seconds(found.from_artifacts.ready_s) if found.from_artifacts else "-",
+        seconds(found.warm.later_call_s),
+        f"{found.warm.rss_peak_bytes / 2**20:.0f} MiB",
+        f"{_calls(found.cold, eager.cold)} cold, {_calls(found.warm, eager.warm)} warm" if eager else "-",
+    ]
+
+
+def _calls(variant: Start, eager: Start) -> str:
+    calls = payback_calls(variant, eager)
+    return "never" if calls is None else f"{calls}"

@@ -1,0 +1,96 @@
+"""Where ONNX Runtime ran each case's nodes: a table for people, a file for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from perf.check.placement import Placement
+from perf.report.cases import align, plural
+from perf.store.files import write_atomically
+
+Rows = Sequence[tuple[str, Placement]]
+"""A case's key, with where its nodes ran."""
+
+SCHEMA = 1
+SHOWN = 8
+"""Nodes named one by one under a case; further ones are counted. The file has all."""
+
+SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def placement_table(rows: Rows) -> list[str]:
+    """A line a case: the file's nodes, those that ran, on each provider, at each level; under it the nodes that did not
+    run where they were asked to, and the copies between devices, by name.
+    """
+    if not rows:
+        return ["no node was placed"]
+    providers = sorted({name for _, found in rows for name in (*found.providers, *(n.provider for n in found.nodes))})
+    levels = list(dict.fromkeys(level for _, found in rows for level in found.levels))
+    headings = [
+        "",
+        "in file",
+        "ran",
+        *providers,
+        "copies",
+        "quantised",
+        *(f"at {level}" for level in levels),
+        "opset",
+        "size",
+    ]
+    lines = align([headings, *(_line(key, found, providers, levels) for key, found in rows)])
+    table = [lines[0]]
+    for line, (_, found) in zip(lines[1:], rows, strict=True):
+        table += [line, *(f"    {detail}" for detail in _details(found))]
+    return table
+
+
+def write_placements(path: Path, rows: Rows) -> None:
+    """`{"schema": 1, "onnxruntime": version, "rows": [{"name": …, "providers": …, "counters": …, "nodes": […]}]}`.
+
+    Raises:
+        CoregateError: `path` cannot be written; what was there is left as it was.
+    """
+    found = [{"name": key, **placement.as_json()} for key, placement in rows]
+    document = {"schema": SCHEMA, "onnxruntime": _onnxruntime(), "rows": found}
+    write_atomically(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _line(key: str, found: Placement, providers: Sequence[str], levels: Sequence[str]) -> list[str]:
+    counted = found.counters()
+    return [
+        key,
+        str(counted["onnx_nodes"]),
+        str(counted["ort_nodes"]),
+        *(str(counted.get(f"nodes_on_{name}", 0)) for name in providers),
+        str(counted["memcpy_nodes"]),
+        f"{found.quantized_share:.0%}",
+        *(str(found.levels.get(level, "-")) for level in levels),
+        str(counted["opset"]),
+        size(counted["bytes_on_disk"]),
+    ]
+
+
+def _details(found: Placement) -> Iterator[str]:
+    strays = found.strays
+    for node in strays[:SHOWN]:
+        yield f"{'copy' if node.copies else f'not on {found.providers[0]}'}: {node.op} {node.name} on {node.provider}"
+    if len(strays) > SHOWN:
+        yield f"and {plural(len(strays) - SHOWN, 'more node')}: see --placement-report"
+
+
+def size(count: int) -> str:
+    """Three digits and a decimal unit: 9338 → `9.34 kB`."""
+    scale, unit = next(((scale, unit) for scale, unit in SCALES if count >= scale), (1.0, "B"))
+    return f"{count / scale:.3g} {unit}"
+
+
+def _onnxruntime() -> str:
+    for name in ("onnxruntime-gpu", "onnxruntime"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

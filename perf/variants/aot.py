@@ -1,0 +1,54 @@
+"""Ahead of time: `torch.export`, and what AOTInductor compiles of it into a package that needs none of the core's code.
+
+`export-eager` runs the exported program itself, uncompiled: the cheap check that a core can be exported.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from perf.contract import Blueprint, Variant
+from perf.needs import all_of, compiler, device_present
+from perf.runners import ModuleRunner
+
+if TYPE_CHECKING:
+    from perf.aot_package import AotRunner
+
+
+def build(blueprint: Blueprint, dtype: str) -> AotRunner:
+    from perf.aot_package import AotRunner
+
+    return AotRunner(blueprint, dtype)
+
+
+def build_exported(blueprint: Blueprint) -> ModuleRunner:
+    from perf.torch_export import example, export
+
+    given = example(blueprint.core, blueprint.preset)
+    program = export(blueprint.module("float32"), given, "float32", blueprint.device)
+    return ModuleRunner(program.module(), "float32", blueprint.device)
+
+
+def host_compiler(device: str) -> str | None:
+    """A package is a C++ library, whatever the device of its kernels."""
+    return compiler("cpu")
+
+
+def variant(name: str, dtype: str = "float32") -> Variant:
+    return Variant(
+        name=name,
+        build=partial(build, dtype=dtype),
+        dtype=dtype,
+        missing=all_of(host_compiler, compiler),
+        standard_on=("cuda",),  # on a CPU the C++ compiler takes 10 to 50 s for the smallest core
+        exports=True,
+        options={"how": "aot_inductor"},
+    )
+
+
+VARIANTS = [
+    variant("aot-inductor"),
+    variant("aot-inductor-bf16", "bfloat16"),
+    Variant("export-eager", build_exported, missing=device_present, exports=True, options={"how": "export"}),
+]

@@ -1,0 +1,94 @@
+"""Cold start: real processes on a toy, and pay-back worked out by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perf.fresh import ChildError, ColdStart, Spec, Start, as_metrics, payback_calls, start
+from perf.report.coldstart import coldstart_table
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+
+def taking(ready_s: float, later_s: float) -> Start:
+    return Start(
+        import_s=2.0, build_s=0.25 * ready_s, first_call_s=0.75 * ready_s, later_call_s=later_s, rss_peak_bytes=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("ready_s", "later_s", "calls"),
+    [
+        (11.0, 0.5, 20),  # ten seconds later, half a second saved a call
+        (11.0, 0.7, 34),  # 10 / 0.3 = 33.3: paid for in the 34th
+        (0.5, 2.0, 0),  # starts no later
+        (11.0, 1.0, None),  # saves nothing
+        (11.0, 2.0, None),
+    ],
+)
+def test_payback_against_eager(ready_s: float, later_s: float, calls: int | None) -> None:
+    assert payback_calls(taking(ready_s, later_s), taking(1.0, 1.0)) == calls
+
+
+def test_metrics_and_table() -> None:
+    found = ColdStart(taking(8.0, 0.5), taking(2.0, 0.5), taking(4.0, 0.5))
+    eager = ColdStart(taking(1.0, 1.0), taking(1.0, 1.0), None)
+    assert as_metrics(found) == {
+        "import_s": 2.0,
+        "cold_s": 8.0,
+        "warm_s": 2.0,
+        "rss_peak_bytes": 1.0,
+        "artifacts_s": 4.0,
+    }
+    assert "artifacts_s" not in as_metrics(eager)
+    lines = coldstart_table({"c/tiny/fast/s/cpu#coldstart": found, "c/tiny/eager-fp32/s/cpu#coldstart": eager})
+    assert lines[1] == "c tiny * s cpu"
+    assert "14 cold, 2 warm" in lines[3]  # 7 / 0.5 and 1 / 0.5
+
+
+def spec(project: Project, **fields: str) -> Spec:
+    given = {"key": "toy/tiny/eager-fp32/b5/cpu"} | fields
+    return Spec(str(project.path), (str(project.path / "mycores"),), (), seed=1, **given)
+
+
+def test_a_case_starts_in_processes_of_its_own(project: Project) -> None:
+    found = start(spec(project))
+    assert found.from_artifacts is None  # eager compiles nothing
+    for each in (found.cold, found.warm):
+        assert min(each.import_s, each.build_s, each.first_call_s, each.later_call_s) > 0
+        assert each.rss_peak_bytes > 100 * 2**20  # torch alone holds more
+
+
+def test_a_slow_first_call_is_the_starts_and_not_the_later_calls(project: Project) -> None:
+    project.core(before="self.wait()")
+    text = (project.path / "mycores/toy.py").read_text()
+    waiting = (
+        "    def wait(self):\n"
+        "        if not hasattr(self, 'waited'):\n"
+        "            self.waited = time.sleep(1.0) or True\n\n"
+        "    def forward"
+    )
+    (project.path / "mycores/toy.py").write_text(text.replace("    def forward", waiting))
+    found = start(spec(project))
+    assert found.cold.first_call_s >= 1.0
+    assert found.cold.later_call_s < 1.0
+
+
+def test_a_child_that_fails_says_its_last_line(project: Project) -> None:
+    project.core(before='raise ValueError("not today")')
+    with pytest.raises(ChildError, match="ValueError: not today"):
+        start(spec(project))
+
+
+def test_the_suite_runs_only_where_it_is_asked_for(project: Project) -> None:
+    quiet = project.run("--variant", "eager-fp32", "--collect-only", "-q")
+    quiet.stdout.no_fnmatch_line("*test_coldstart*")
+    quiet.stdout.fnmatch_lines(["*1 deselected*"])
+    result = project.run("--variant", "eager-fp32", "-m", "coldstart")
+    result.assert_outcomes(passed=1, deselected=5)
+    result.stdout.fnmatch_lines(
+        ["*coregate: cold start*", "*import *cold *warm *pays back after*", "*eager-fp32*0 cold, 0 warm"]
+    )
