@@ -53,7 +53,7 @@ class Selection:
         return (
             _any(self.cores or ("*",), case.core)
             and _any(self.variants or ("*",), case.variant)
-            and _any(self.presets or (f"{DEFAULT_PRESET.get(case.device, '')}*",), case.preset)
+            and _any(self.presets or ("*",), case.preset)
             and _any(self.shapes or ("*",), case.shape)
             and case.device in self.devices
         )
@@ -161,9 +161,10 @@ def _wanted(variant: Variant, device: str, selection: Selection) -> bool:
 
 
 def _presets(core: Core, device: str, selection: Selection) -> list[str]:
+    """Those asked for, else the device's default (in the full matrix, all of its size), else the core's first."""
     default = DEFAULT_PRESET.get(device, "tiny")
     patterns = selection.presets or ((f"{default}*",) if selection.matrix == "full" else (default,))
-    return _select(core.presets, patterns)
+    return _select(core.presets, patterns) or ([] if selection.presets else list(core.presets)[:1])
 
 
 def _shapes(core: Core, preset: str, selection: Selection) -> list[str]:

@@ -47,7 +47,7 @@ class Options:
     @property
     def everything(self) -> Selection:
         """The whole product on the devices of this run."""
-        return Selection(devices=self.selection.devices, matrix="full")
+        return Selection(presets=("*",), devices=self.selection.devices, matrix="full")
 
     @property
     def active(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
 
 from perf.catalogue import Catalogue, Selection, expand
 from perf.contract import Case, Skip
@@ -17,7 +16,7 @@ def owed(
     A case that the catalogue still has and that this run was not asked for (`-k`, the standard matrix) is not owed;
     `left_out` maps keys that were asked for and gave no number to the reason.
     """
-    cases, skips = expand(catalogue, replace(selection, matrix="full"))
+    cases, skips = expand(catalogue, Selection(presets=("*",), devices=selection.devices, matrix="full"))
     known = {case.key for case in cases}
     skipped = {skip.case.key: skip for skip in skips}
     unmeasured = sorted({key for key in kept if selection.covers(Case.parse(key))} - measured)

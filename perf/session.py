@@ -93,7 +93,8 @@ class Session:
             raise
         self.checked[case.key] = found
         if found.ok and case.shape == self.workbench.describe(case)[1].shapes[0].name:
-            self.counted[case.key] = Counted(self.workbench.built(case).counters(case.shape))
+            built = self.workbench.built(case)
+            self.counted[case.key] = Counted(built.counters(case.shape), built.places[case.shape])
         if not found.ok:
             self.left_out[case.key] = f"not at parity: {found.reason}"
         return found

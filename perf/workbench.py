@@ -15,6 +15,7 @@ import torch
 
 from perf.catalogue import Catalogue
 from perf.check import parity
+from perf.check.cudagraphs import CALLS_TO_CAPTURE, captured
 from perf.check.graphs import watching
 from perf.check.inductor import counting_kernels
 from perf.check.localise import localise
@@ -31,6 +32,7 @@ class Built:
     runner: Runner
     prepared: dict[str, Any] = field(default_factory=dict)
     compiled: dict[str, dict[str, int]] = field(default_factory=dict)
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def counters(self, shape: str) -> dict[str, int]:
         """What compiling for `shape` took (after the shapes that ran before it), and what the runner itself counts."""
@@ -131,8 +133,15 @@ class Workbench:
     def _first_outputs(self, case: Case, built: Built) -> Outputs:
         prepared = self.prepared(case)
         with watching(self._root) as seen, counting_kernels() as kernels:
-            outputs = built.runner.outputs(built.runner.run(prepared))
-        built.compiled[case.shape] = {**kernels, **seen.report().counters()}
+            for _ in range(CALLS_TO_CAPTURE if case.device == "cuda" else 1):
+                outputs = built.runner.outputs(built.runner.run(prepared))
+        report = seen.report()
+        built.compiled[case.shape] = {
+            **kernels,
+            **report.counters(),
+            **({"cudagraphs": n} if (n := captured()) else {}),
+        }
+        built.places[case.shape] = report.places()
         return tuple(item.cpu() for item in outputs)
 
     def _expected(self, case: Case, dtype: str) -> tuple[Outputs, Outputs, str]:

@@ -46,6 +46,8 @@ class GraphReport:
     limit_hits: int
     cudagraph_skips: int
     calls: int
+    skip_reasons: tuple[str, ...] = ()
+    """Why CUDA graphs were skipped, where torch says so (from 2.11 on, by its compilation metrics)."""
 
     def counters(self) -> Mapping[str, int]:
         return {
@@ -62,6 +64,7 @@ class GraphReport:
             "calls": self.calls,
             "breaks": [asdict(item) for item in self.breaks],
             "recompiles": [asdict(item) for item in self.recompiles],
+            "cudagraph_skip_reasons": list(self.skip_reasons),
         }
 
     def places(self) -> tuple[str, ...]:
@@ -69,6 +72,7 @@ class GraphReport:
         return (
             *(f"break: {item.reason} — {item.where} ×{item.count}" for item in self.breaks),
             *(f"recompile: {item.guard} — {item.where} ×{item.count}" for item in self.recompiles),
+            *(f"CUDA graph skipped: {reason}" for reason in self.skip_reasons),
         )
 
     def __add__(self, other: GraphReport) -> GraphReport:
@@ -80,6 +84,7 @@ class GraphReport:
             limit_hits=self.limit_hits + other.limit_hits,
             cudagraph_skips=self.cudagraph_skips + other.cudagraph_skips,
             calls=self.calls + other.calls,
+            skip_reasons=self.skip_reasons + other.skip_reasons,
         )
 
 

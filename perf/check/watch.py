@@ -64,6 +64,7 @@ class Watch:
             limit_hits=len(limited),
             cudagraph_skips=new["cudagraph_skips"],
             calls=0,
+            skip_reasons=tuple(filter(None, (getattr(item, "cudagraph_skip_reason", None) for item in records))),
         )
 
     def _breaks(self, compiled: Sequence[CompilationMetrics], counted: int) -> list[Found]:

@@ -59,7 +59,8 @@ def _details(report: GraphReport) -> Iterator[str]:
     if report.limit_hits:
         yield f"recompile limit hit ×{report.limit_hits}: from then on torch runs the function eagerly, without a word"
     if report.cudagraph_skips:
-        yield f"CUDA graphs skipped ×{report.cudagraph_skips}"
+        why = "; ".join(report.skip_reasons) or "torch gave no reason"
+        yield f"CUDA graphs skipped ×{report.cudagraph_skips}: {why}"
 
 
 def _short(text: str) -> str:

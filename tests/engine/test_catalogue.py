@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,12 @@ def test_full_matrix_is_the_whole_product() -> None:
     found = keys(PLAIN, Selection(matrix="full"))
     assert len(found) == len(set(found)) == 2 * 2 * 2 * 2  # cores × tiny presets × variants × shapes
     assert not any("/full/" in key for key in found)
+
+
+def test_a_core_without_the_devices_preset_runs_its_first() -> None:
+    assert keys(PLAIN, Selection(cores=("one",), devices=("cuda",))) == ["one/full/eager/s1/cuda"]
+    small = catalogue(variant("eager"), cores=(replace(core("c"), presets={"tiny": core("c").presets["tiny"]}),))
+    assert keys(small, Selection(devices=("cuda",))) == ["c/tiny/eager/s1/cuda"]
 
 
 def test_patterns_narrow_each_axis() -> None:

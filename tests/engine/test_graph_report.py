@@ -38,7 +38,7 @@ def test_each_break_and_recompile_has_its_place_and_count() -> None:
         "break: item() (in lib/x.py:7) — net.py:20 (library) ×1",
         "recompile: n == 1 — net.py:10 ×2",
         "recompile limit hit ×1: from then on torch runs the function eagerly, without a word",
-        "CUDA graphs skipped ×2",
+        "CUDA graphs skipped ×2: torch gave no reason",
     ]
     assert lines[8] == "2 counted: 5 graphs, 4 breaks, 2 recompiles, 1 limit hits"
 
@@ -84,6 +84,7 @@ def test_the_file_holds_everything(tmp_path: Path) -> None:
             {"reason": "item() (in lib/x.py:7)", "where": "net.py:20", "count": 1, "own": False},
         ],
         "recompiles": [{"where": "net.py:10", "guard": "n == 1", "count": 2}],
+        "cudagraph_skip_reasons": [],
     }
     assert [item.name for item in path.parent.iterdir()] == ["graphs.json"]
 
