@@ -1,5 +1,5 @@
 # make         the environment, in .venv (once; again only after pyproject.toml or constraints.txt changed)
-# make bench   the gate over one core: parity, graphs, latency, and a table    BENCH='--core unet --matrix full'
+# make bench   the gate over one core: parity, graphs, latency, and a table    BENCH='--core unet'
 # make test    the tests                                                       TESTS='tests/engine -k verdict'
 # make lint    ruff, mypy, zizmor, actionlint
 # make clean   removes caches and build outputs; .venv and .benchmarks (your measurements) stay
@@ -12,7 +12,7 @@
 
 PYTHON ?= python3
 EXTRAS ?= onnx,gpu,serve,quant,cores,dev
-BENCH ?= --core deeplabv3
+BENCH ?= --core deeplabv3 --matrix quick
 TESTS ?= tests
 
 BIN := .venv/bin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from perf.contract import Case, Core, GraphSubject, Skip, Variant
+from perf.covering import chosen
 from perf.errors import CoregateError
 
 OWN_VARIANTS = Path(__file__).parent / "variants"
 DEFAULT_PRESET = {"cpu": "tiny", "cuda": "full"}
+
+Missing = Callable[[str, str], str | None]
+"""(variant, device) → None where it can run, else what is missing."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Catalogue:
 
 @dataclass(frozen=True)
 class Selection:
-    """Shell patterns over names; an empty tuple means the default of that axis. `matrix` is `standard` or `full`."""
+    """Shell patterns over names; an empty tuple means the default of that axis. `matrix` is one of
+    `perf.covering.MATRICES`."""
 
     cores: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
@@ -125,10 +130,11 @@ def expand(catalogue: Catalogue, selection: Selection) -> tuple[list[Case], list
     """
     _check_names(catalogue, selection)
     missing = cache(lambda name, device: catalogue.variants[name].missing(device))
+    variants = {device: _variants(catalogue, device, selection, missing) for device in selection.devices}
     cases: list[Case] = []
     skips: list[Skip] = []
     for core, device in product(_select(catalogue.cores, selection.cores), selection.devices):
-        for case in _cases_of(catalogue, catalogue.cores[core], device, selection):
+        for case in _cases_of(catalogue.cores[core], device, selection, variants[device]):
             reason = _why_not(catalogue, case, missing)
             if reason is None:
                 cases.append(case)
@@ -147,17 +153,22 @@ def graph_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubj
     ]
 
 
-def _cases_of(catalogue: Catalogue, core: Core, device: str, selection: Selection) -> Iterator[Case]:
-    variants = [v.name for v in catalogue.variants.values() if _wanted(v, device, selection)]
+def _cases_of(core: Core, device: str, selection: Selection, variants: Sequence[str]) -> Iterator[Case]:
     for preset in _presets(core, device, selection):
         for variant, shape in product(variants, _shapes(core, preset, selection)):
             yield Case(core.name, preset, variant, shape, device)
 
 
-def _wanted(variant: Variant, device: str, selection: Selection) -> bool:
+def _variants(catalogue: Catalogue, device: str, selection: Selection, missing: Missing) -> list[str]:
+    """By name where names are given, whatever the matrix; else what the matrix holds."""
     if selection.variants:
-        return _any(selection.variants, variant.name)
-    return device in variant.standard_on or selection.matrix == "full"
+        return _select(catalogue.variants, selection.variants)
+    runs = frozenset(
+        variant.name
+        for variant in catalogue.variants.values()
+        if device in variant.devices and missing(variant.name, device) is None
+    )
+    return chosen(catalogue.variants.values(), device, selection.matrix, runs)
 
 
 def _presets(core: Core, device: str, selection: Selection) -> list[str]:
@@ -174,7 +185,7 @@ def _shapes(core: Core, preset: str, selection: Selection) -> list[str]:
     return names if selection.matrix == "full" else names[:1]
 
 
-def _why_not(catalogue: Catalogue, case: Case, missing: Callable[[str, str], str | None]) -> str | None:
+def _why_not(catalogue: Catalogue, case: Case, missing: Missing) -> str | None:
     core, variant = catalogue.cores[case.core], catalogue.variants[case.variant]
     for pattern, reason in core.unsupported.items():
         if fnmatchcase(case.variant, pattern):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perf.catalogue import Selection
+from perf.covering import MATRICES
 
 if TYPE_CHECKING:
     import pytest
@@ -58,7 +59,12 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("coregate", "coregate: which cases, and against what")
     for option, what in NARROWING.items():
         group.addoption(option, action="append", default=[], metavar="PATTERN", help=f"{what}; repeatable")
-    group.addoption("--matrix", choices=("standard", "full"), default="standard", help="how much of the product to run")
+    group.addoption(
+        "--matrix",
+        choices=MATRICES,
+        default="standard",
+        help="the variants everyone wants; every option value at least once (default); the whole product",
+    )
     group.addoption("--perf-seed", type=int, metavar="N", help="seed of the inputs (default: drawn afresh and printed)")
     group.addoption("--require-baseline", action="store_true", help="fail where this machine class has no baseline")
     group.addoption("--graph-report", metavar="FILE.json", help="write graphs, breaks and recompiles to FILE.json")

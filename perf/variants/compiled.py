@@ -22,8 +22,17 @@ from perf.needs import Need, all_of, compiler, cuda_only, device_present
 from perf.runners import ModuleRunner
 
 DYNAMIC = {"": None, "-dynamic": True, "-static": False}
+FLAGS: Mapping[str, Any] = {
+    "epilogue_fusion": True,
+    "fallback_random": True,
+    "freezing": True,
+    "shape_padding": True,
+    "trace.enabled": True,
+    "trace.debug_dir": ".cache/coregate/trace",
+}
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "epilogue_fusion": {"max_autotune": True, "epilogue_fusion": True},
+    "all": FLAGS,  # one compilation that covers them; alone each stands in the full matrix
+    "epilogue_fusion": {"epilogue_fusion": True, "max_autotune": True},
     "max_autotune": {"max_autotune": True},
     "fallback_random": {"fallback_random": True},
     "shape_padding": {"shape_padding": True},

@@ -51,7 +51,8 @@ class Project:
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
         self.path = pytester.path
-        pytester.makefile(".ini", pytest="[pytest]\nperf_cores = mycores\naddopts = --import-mode=importlib --device cpu\n")
+        options = "addopts = --import-mode=importlib --device cpu --matrix quick"
+        pytester.makefile(".ini", pytest=f"[pytest]\nperf_cores = mycores\n{options}\n")
         self.core()
 
     def core(self, name: str = "toy", before: str = "pass", between: str = "pass") -> None:
