@@ -109,5 +109,12 @@ def test_a_core_says_what_it_is(core: Core) -> None:
         assert len(names(preset.shapes)) == len(preset.shapes)
 
 
+@pytest.mark.parametrize(("core", "preset"), TINY)
+def test_inputs_and_outputs_have_names_of_their_own(core: Core, preset: str) -> None:
+    """Exporters name a graph's values by both; one name for two values is no legal graph."""
+    made = core.presets[preset]
+    assert not set(core.outputs) & set(made.inputs(made.shapes[0], 0))
+
+
 def names(shapes: tuple[Shape, ...]) -> set[str]:
     return {shape.name for shape in shapes}
