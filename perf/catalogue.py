@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from perf.contract import Case, Core, GraphSubject, Skip, Variant
+from perf.contract import Case, Core, GraphSubject, LoadSubject, Skip, Variant
 from perf.covering import chosen
 from perf.errors import CoregateError
 
@@ -150,6 +150,16 @@ def graph_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubj
         for core, device in product(_select(catalogue.cores, selection.cores), selection.devices)
         for preset in _presets(catalogue.cores[core], device, selection)
         for dynamic in (None, True, False)
+    ]
+
+
+def load_subjects(catalogue: Catalogue, selection: Selection) -> list[LoadSubject]:
+    """What reading weights is timed for: both formats, whatever the variant and the shape."""
+    return [
+        LoadSubject(core, preset, device, suffix)
+        for core, device in product(_select(catalogue.cores, selection.cores), selection.devices)
+        for preset in _presets(catalogue.cores[core], device, selection)
+        for suffix in (".pt", ".safetensors")
     ]
 
 

@@ -222,6 +222,20 @@ class GraphSubject:
 
 
 @dataclass(frozen=True)
+class LoadSubject:
+    """Core × preset × device × file suffix: what reading weights is timed for."""
+
+    core: str
+    preset: str
+    device: str
+    suffix: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.core}/{self.preset}/eager-fp32/weights/{self.device}#load{self.suffix}"
+
+
+@dataclass(frozen=True)
 class Skip:
     """A case that cannot run here, and why: what is missing and, where a command brings it, that command."""
 

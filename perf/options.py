@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perf.catalogue import Selection
 from perf.covering import MATRICES
+from perf.errors import CoregateError
 
 if TYPE_CHECKING:
     import pytest
@@ -44,6 +46,10 @@ class Options:
     accept_counters: bool
     baselines: Path
     cache: Path
+    weights: Mapping[str, str]
+    """Core → checkpoint, from `--weights CORE=PATH`."""
+    weights_module: str
+    """Dotted name of the module whose `load_into(module, path)` and `save_as(module, path)` read and write them."""
 
     @property
     def everything(self) -> Selection:
@@ -72,8 +78,10 @@ def add_options(parser: pytest.Parser) -> None:
         "--placement-report", metavar="FILE.json", help="write which node ran on which provider to FILE.json"
     )
     group.addoption("--accept-counters", action="store_true", help="take this run's counters as the new counters.json")
+    group.addoption("--weights", action="append", default=[], metavar="CORE=PATH", help="run CORE with this checkpoint")
     for name, what in INI.items():
         parser.addini(name, what, type="args", default=[])
+    parser.addini("perf_weights", "module with load_into(module, path) and save_as(module, path)", default="")
     parser.addini("perf_baselines", "folder of accepted runs, one folder a machine class", default="perf/baselines")
 
 
@@ -102,4 +110,13 @@ def read_options(config: pytest.Config) -> Options:
         accept_counters=option.accept_counters,
         baselines=root / config.getini("perf_baselines"),
         cache=root / ".cache" / "coregate",
+        weights=dict(_core_and_path(given) for given in option.weights),
+        weights_module=config.getini("perf_weights"),
     )
+
+
+def _core_and_path(given: str) -> tuple[str, str]:
+    core, equals, path = given.partition("=")
+    if not (core and equals and path):
+        raise CoregateError(f"--weights {given}: give CORE=PATH, such as --weights deeplabv3=deeplab.safetensors")
+    return core, path

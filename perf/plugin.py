@@ -23,7 +23,9 @@ MARKS = {
     "placement": "is it where it was asked to be? ONNX Runtime's nodes on each provider, and the copies between",
     "latency": "is the variant fast? what a caller waits",
     "coldstart": "how soon does it start? fresh processes; runs only where it is asked for, by -m or by its file",
+    "loading": "how soon are weights in? .pt and .safetensors; runs only where it is asked for, by -m or by its file",
 }
+ON_REQUEST = ("coldstart", "loading")
 PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3}
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
@@ -39,7 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before pytest-benchmark's own: it would look for baselines where ours are not."""
     for name, what in MARKS.items():
         config.addinivalue_line("markers", f"{name}: {what}")
-    options = read_options(config)
+    try:
+        options = read_options(config)
+    except CoregateError as error:
+        raise pytest.UsageError(str(error)) from None
     if options.active:
         config.stash[OPTIONS] = options
         _refuse_silence(config, options)
@@ -84,11 +89,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     run = metafunc.config.stash.get(SESSION, None)
     if "case" in metafunc.fixturenames:
         metafunc.parametrize("case", _case_params(run) if run else [])
-    if "graph_subject" in metafunc.fixturenames:
-        from perf.catalogue import graph_subjects
+    from perf.catalogue import graph_subjects, load_subjects
 
-        found = graph_subjects(run.catalogue, run.options.selection) if run else []
-        metafunc.parametrize("graph_subject", [pytest.param(item, id=item.key) for item in found])
+    for name, subjects in (("graph_subject", graph_subjects), ("load_subject", load_subjects)):
+        if name in metafunc.fixturenames:
+            found = subjects(run.catalogue, run.options.selection) if run else []
+            metafunc.parametrize(name, [pytest.param(item, id=item.key) for item in found])
 
 
 def _case_params(run: Session) -> list[Any]:
@@ -111,16 +117,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0)) if case else (-1, 0)
 
     items[:] = [item for item in items if _concerns(run, item)]
-    slow = [] if _asked_for_coldstart(config) else [item for item in items if item.get_closest_marker("coldstart")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+    left = [item for item in items if not _asked_for(config, item)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
     items.sort(key=rank)
 
 
-def _asked_for_coldstart(config: pytest.Config) -> bool:
-    """Three processes a case, each compiling from nothing: too long to come with every run."""
-    return "coldstart" in config.option.markexpr or any("coldstart" in str(argument) for argument in config.args)
+def _asked_for(config: pytest.Config, item: pytest.Item) -> bool:
+    """What starts processes or writes whole checkpoints takes too long to come with every run."""
+    named = [mark for mark in ON_REQUEST if item.get_closest_marker(mark)]
+    words = (config.option.markexpr, *map(str, config.args))
+    return not named or any(mark in word for mark in named for word in words)
 
 
 def _concerns(run: Session, item: pytest.Item) -> bool:

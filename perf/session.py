@@ -6,7 +6,6 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from time import perf_counter
 from typing import Any
 
 from perf import fresh
@@ -17,13 +16,12 @@ from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Skip
 from perf.errors import UnsupportedError
 from perf.measure import machine
-from perf.measure.device import available_device, synchronise
-from perf.measure.latency import sample
+from perf.measure.device import available_device
 from perf.options import Options
 from perf.outcome import Row
 from perf.runners import to_device
 from perf.store.counters import Counted
-from perf.store.rows import FIELD, to_extra_info
+from perf.weights import with_weights
 from perf.workbench import Workbench, build_module
 
 
@@ -57,7 +55,8 @@ class Session:
         """
         if options.default_device:
             options = replace(options, selection=replace(options.selection, devices=(available_device(),)))
-        catalogue = discover(options.core_folders, options.variant_folders, options.root)
+        found = discover(options.core_folders, options.variant_folders, options.root)
+        catalogue = with_weights(found, options.weights, options.weights_module, options.selection.presets)
         cases, skips = expand(catalogue, options.selection)
         return cls(options, catalogue, cases, skips, Workbench(catalogue, options.seed, options.cache, options.root))
 
@@ -99,7 +98,7 @@ class Session:
             self.left_out[case.key] = f"not at parity: {found.reason}"
         return found
 
-    def _parity_or_none(self, case: Case) -> Parity | None:
+    def parity_or_none(self, case: Case) -> Parity | None:
         try:
             found = self.parity(case)
         except UnsupportedError:
@@ -142,72 +141,6 @@ class Session:
         self.placements[case.key] = place(runner)
         return ""
 
-    def time(self, case: Case, benchmark: Any) -> str:
-        """Sample the latency of a case that is at parity, through pytest-benchmark's fixture. Empty, or why it
-        was not."""
-        found = self._parity_or_none(case)
-        if found is None:
-            benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used
-            return self.left_out[case.key]
-        runner, prepared = self.workbench.built(case).runner, self.workbench.prepared(case)
-
-        def call() -> None:
-            runner.run(prepared)
-            synchronise(case.device)
-
-        benchmark.fullname, benchmark.name = case.key, case.key
-        benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
-        warm = sample(benchmark, call, perf_counter)
-        if benchmark.stats is not None:
-            self._keep(
-                case, benchmark, found, {"warm_up": f"{warm.calls} calls, {'stable' if warm.stable else 'unstable'}"}
-            )
-        return ""
-
-    def _keep(self, case: Case, benchmark: Any, found: Parity, notes: dict[str, str]) -> None:
-        built = self.workbench.built(case)
-        stats = benchmark.stats.stats
-        row = Row(
-            key=case.key,
-            metrics={"latency_s": stats.median},
-            counters=built.counters(case.shape),
-            notes={
-                **built.runner.notes(),
-                **notes,
-                "parity": f"{found.error:.1e} ≤ {found.limit:.1e}",
-                "iqr_s": f"{stats.iqr:.3e}",
-                "seed": str(self.options.seed),
-            },
-            workload=self.workload(case),
-        )
-        benchmark.extra_info[FIELD] = to_extra_info(row)
-        self.rows[case.key] = row
-
-    def start_cold(self, case: Case, benchmark: Any) -> str:
-        """Start a case cold, warm and from artefacts, in processes of their own. Empty, or why it was not."""
-        if self._parity_or_none(case) is None:
-            benchmark.skipped = True
-            return self.left_out[case.key]
-        self.workbench.close()
-        options = self.options
-        spec = fresh.Spec(
-            root=str(options.root),
-            core_folders=tuple(map(str, options.core_folders)),
-            variant_folders=tuple(map(str, options.variant_folders)),
-            key=case.key,
-            seed=options.seed,
-        )
-        benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
-        try:
-            found = benchmark.pedantic(fresh.start, args=(spec,))
-        except fresh.ChildError as error:
-            self.left_out[key] = str(error)
-            return str(error)
-        self.starts[key] = found
-        self.rows[key] = Row(key, fresh.as_metrics(found), workload=self.workload(case))
-        benchmark.extra_info[FIELD] = to_extra_info(self.rows[key])
-        return ""
-
     def workload(self, case: Case) -> str:
         """A hash of what the number means: the variant's options, the shape, the inputs' forms and the work of a call.
 
@@ -225,6 +158,8 @@ class Session:
 
 
 def _not_whole(report: GraphReport) -> str:
+    if not report.graphs and not report.breaks:
+        return "nothing was compiled: all of it ran eagerly"
     if report.breaks:
         first = report.breaks[0]
         return f"{sum(found.count for found in report.breaks)} graph breaks; the first at {first.where}: {first.reason}"

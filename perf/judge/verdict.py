@@ -16,6 +16,7 @@ BUDGETS: Mapping[str, float] = {
     "cold_s": 0.15,
     "warm_s": 0.15,
     "artifacts_s": 0.15,
+    "load_s": 0.15,
     "peak_bytes": 0.02,
     "rss_peak_bytes": 0.05,
 }

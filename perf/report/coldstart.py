@@ -18,7 +18,7 @@ def coldstart_table(starts: Mapping[str, ColdStart]) -> list[str]:
     Pay-back is against `eager-fp32` of the same block, cold and warm.
     """
     lines: list[list[str]] = [list(HEADINGS)]
-    for block, keys in groupby(sorted(starts, key=_block), key=_block):
+    for block, keys in groupby(sorted(starts, key=_eager_first), key=_block):
         eager = starts.get(f"{block.replace('*', EAGER)}#coldstart")
         lines.append([block.replace("/", " ")])
         lines += [_line(key, starts[key], eager) for key in keys]
@@ -28,6 +28,11 @@ def coldstart_table(starts: Mapping[str, ColdStart]) -> list[str]:
 def _block(key: str) -> str:
     case = Case.parse(key)
     return f"{case.core}/{case.preset}/*/{case.shape}/{case.device}"
+
+
+def _eager_first(key: str) -> tuple[str, bool, str]:
+    variant = Case.parse(key).variant
+    return _block(key), variant != EAGER, variant
 
 
 def _line(key: str, found: ColdStart, eager: ColdStart | None) -> list[str]:

@@ -8,10 +8,11 @@ import pytest
 
 from perf.contract import Case
 from perf.session import Session
+from perf.timed import start_cold
 
 
 @pytest.mark.coldstart
 def test_coldstart(case: Case, gate_session: Session, benchmark: Any) -> None:
-    why_not = gate_session.start_cold(case, benchmark)
+    why_not = start_cold(gate_session, case, benchmark)
     if why_not:
         pytest.fail(f"{case.key}: not started, {why_not}", pytrace=False)

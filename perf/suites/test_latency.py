@@ -9,10 +9,11 @@ import pytest
 
 from perf.contract import Case
 from perf.session import Session
+from perf.timed import time_case
 
 
 @pytest.mark.latency
 def test_latency(case: Case, gate_session: Session, benchmark: Any) -> None:
-    why_not = gate_session.time(case, benchmark)
+    why_not = time_case(gate_session, case, benchmark)
     if why_not:
         pytest.fail(f"{case.key}: not timed, {why_not}", pytrace=False)

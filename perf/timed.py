@@ -1,0 +1,110 @@
+"""What takes time, measured on what is right: latency, starts in fresh processes, weights read from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from perf import fresh
+from perf.check.parity import Parity
+from perf.contract import Case, LoadSubject
+from perf.errors import UnsupportedError
+from perf.measure.device import synchronise
+from perf.measure.latency import sample
+from perf.outcome import Row
+from perf.session import Session
+from perf.store.rows import FIELD, to_extra_info
+from perf.weights import loader
+from perf.workbench import build_module
+
+
+def time_case(run: Session, case: Case, benchmark: Any) -> str:
+    """Sample the latency of a case that is at parity, through pytest-benchmark's fixture. Empty, or why it
+    was not."""
+    found = run.parity_or_none(case)
+    if found is None:
+        benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used
+        return run.left_out[case.key]
+    runner, prepared = run.workbench.built(case).runner, run.workbench.prepared(case)
+
+    def call() -> None:
+        runner.run(prepared)
+        synchronise(case.device)
+
+    benchmark.fullname, benchmark.name = case.key, case.key
+    benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
+    warm = sample(benchmark, call, perf_counter)
+    if benchmark.stats is not None:
+        _keep(
+            run, case, benchmark, found, {"warm_up": f"{warm.calls} calls, {'stable' if warm.stable else 'unstable'}"}
+        )
+    return ""
+
+
+def _keep(run: Session, case: Case, benchmark: Any, found: Parity, notes: dict[str, str]) -> None:
+    built = run.workbench.built(case)
+    stats = benchmark.stats.stats
+    row = Row(
+        key=case.key,
+        metrics={"latency_s": stats.median},
+        counters=built.counters(case.shape),
+        notes={
+            **built.runner.notes(),
+            **notes,
+            "parity": f"{found.error:.1e} ≤ {found.limit:.1e}",
+            "iqr_s": f"{stats.iqr:.3e}",
+            "seed": str(run.options.seed),
+        },
+        workload=run.workload(case),
+    )
+    benchmark.extra_info[FIELD] = to_extra_info(row)
+    run.rows[case.key] = row
+
+
+def start_cold(run: Session, case: Case, benchmark: Any) -> str:
+    """Start a case cold, warm and from artefacts, in processes of their own. Empty, or why it was not."""
+    if run.parity_or_none(case) is None:
+        benchmark.skipped = True
+        return run.left_out[case.key]
+    run.workbench.close()
+    options = run.options
+    spec = fresh.Spec(
+        root=str(options.root),
+        core_folders=tuple(map(str, options.core_folders)),
+        variant_folders=tuple(map(str, options.variant_folders)),
+        key=case.key,
+        seed=options.seed,
+    )
+    benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
+    try:
+        found = benchmark.pedantic(fresh.start, args=(spec,))
+    except fresh.ChildError as error:
+        run.left_out[key] = str(error)
+        return str(error)
+    run.starts[key] = found
+    run.rows[key] = Row(key, fresh.as_metrics(found), workload=run.workload(case))
+    benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
+    return ""
+
+
+def load_weights(run: Session, subject: LoadSubject, benchmark: Any, folder: Path) -> None:
+    """Time reading a preset's weights from a file into its module, `.pt` or `.safetensors`, straight to the device.
+
+    Raises:
+        UnsupportedError: the core has none.
+    """
+    preset = run.catalogue.cores[subject.core].presets[subject.preset]
+    module = build_module(preset, subject.device, "float32")
+    if not module.state_dict():
+        raise UnsupportedError("the core has no weights to load")
+    path, weights = str(folder / f"weights{subject.suffix}"), loader(run.options.weights_module)
+    weights.save_as(module, path)
+    benchmark.fullname = benchmark.name = subject.key
+    benchmark.group = f"{subject.core}/{subject.preset}/weights/{subject.device}"
+    benchmark(weights.load_into, module, path)
+    if benchmark.stats is not None:
+        size = {"bytes_on_disk": Path(path).stat().st_size}
+        row = Row(subject.key, {"load_s": benchmark.stats.stats.median}, size)
+        benchmark.extra_info[FIELD] = to_extra_info(row)
+        run.rows[row.key] = row
