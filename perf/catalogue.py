@@ -153,6 +153,20 @@ def graph_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubj
     ]
 
 
+def plan_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubject]:
+    """Pure cores whose serving plan speaks of shapes that the preset has."""
+    return [
+        subject
+        for subject in graph_subjects(catalogue, selection)
+        if subject.dynamic is None and _planned(catalogue.cores[subject.core], subject.preset)
+    ]
+
+
+def _planned(core: Core, preset: str) -> bool:
+    names = {shape.name for shape in core.presets[preset].shapes}
+    return core.plan is not None and not core.impure and bool(names & set(core.plan.served))
+
+
 def load_subjects(catalogue: Catalogue, selection: Selection) -> list[LoadSubject]:
     """What reading weights is timed for: both formats, whatever the variant and the shape."""
     return [

@@ -5,7 +5,7 @@ Without `perf_cores` in the project's pytest configuration the plugin does nothi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MARKS = {
     "parity": "is the variant right? outputs against the float64 reference",
     "graphbreaks": "is the core whole? graphs, breaks and recompiles, counted with a cheap backend",
+    "recompiles": "does the warm-up cover what is served? a core's serving plan, with no compilation in it",
     "placement": "is it where it was asked to be? ONNX Runtime's nodes on each provider, and the copies between",
     "latency": "is the variant fast? what a caller waits",
     "coldstart": "how soon does it start? fresh processes; runs only where it is asked for, by -m or by its file",
@@ -89,11 +90,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     run = metafunc.config.stash.get(SESSION, None)
     if "case" in metafunc.fixturenames:
         metafunc.parametrize("case", _case_params(run) if run else [])
-    from perf.catalogue import graph_subjects, load_subjects
+    from perf.catalogue import graph_subjects, load_subjects, plan_subjects
 
-    for name, subjects in (("graph_subject", graph_subjects), ("load_subject", load_subjects)):
+    for name, subjects in (
+        ("graph_subject", graph_subjects),
+        ("plan_subject", plan_subjects),
+        ("load_subject", load_subjects),
+    ):
         if name in metafunc.fixturenames:
-            found = subjects(run.catalogue, run.options.selection) if run else []
+            found: Sequence[Any] = subjects(run.catalogue, run.options.selection) if run else []
             metafunc.parametrize(name, [pytest.param(item, id=item.key) for item in found])
 
 

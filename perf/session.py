@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -110,15 +111,32 @@ class Session:
     def count_graphs(self, subject: GraphSubject) -> str:
         """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not."""
         core = self.catalogue.cores[subject.core]
-        preset = core.presets[subject.preset]
-        module = build_module(preset, subject.device, "float32")
-        calls = [
-            to_device(preset.inputs(shape, self.options.seed), "float32", subject.device) for shape in preset.shapes
-        ]
-        report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
+        report = self._counted_over(subject, [shape.name for shape in core.presets[subject.preset].shapes])
         self.graphs[subject.key] = report
         self.counted[subject.key] = Counted(report.counters(), report.places())
         return "" if core.impure else _not_whole(report)
+
+    def check_plan(self, subject: GraphSubject) -> str:
+        """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
+        plan = self.catalogue.cores[subject.core].plan
+        assert plan is not None
+        warm = self._counted_over(subject, plan.warmup)
+        served = self._counted_over(subject, [*plan.warmup, *plan.served])
+        if served.graphs == warm.graphs:
+            return ""
+        guards = [item.guard for item in served.recompiles if item not in warm.recompiles]
+        return (
+            f"serving compiles {served.graphs - warm.graphs} more graphs: {guards[0] if guards else 'no guard named'}"
+        )
+
+    def _counted_over(self, subject: GraphSubject, names: Sequence[str]) -> GraphReport:
+        """Graphs of the preset's shapes of these names, in their order; names that it lacks are passed over."""
+        preset = self.catalogue.cores[subject.core].presets[subject.preset]
+        shapes = {shape.name: shape for shape in preset.shapes}
+        inputs = [preset.inputs(shapes[name], self.options.seed) for name in names if name in shapes]
+        module = build_module(preset, subject.device, "float32")
+        calls = [to_device(each, "float32", subject.device) for each in inputs]
+        return count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
 
     def places(self, case: Case) -> bool:
         """Whether the case runs on ONNX Runtime: its variant names execution providers."""
