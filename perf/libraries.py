@@ -10,7 +10,7 @@ import torch
 
 
 def library_versions(module: torch.nn.Module) -> list[str]:
-    """`name version` of each distribution that has the class of a part of `module`, or a class that one derives from."""
+    """`name version` of each distribution that has the class of a part of `module`, or one of its base classes."""
     classes = {kind for part in module.modules() for kind in type(part).__mro__}
     roots = {kind.__module__.partition(".")[0] for kind in classes}
     return sorted({f"{name} {version(name)}" for root in roots for name in _distributions().get(root, ())})

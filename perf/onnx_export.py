@@ -1,45 +1,45 @@
-"""Torch's two exporters to ONNX, behind one signature, and the inputs to trace them with."""
+"""Torch's two exporters to ONNX, behind one signature."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import onnx
 import torch
 from torch.onnx import OnnxExporterError
 
-from perf.contract import Axis, Blueprint, Inputs
+from perf import torch_export
+from perf.contract import Blueprint, Inputs
 from perf.errors import UnsupportedError
+from perf.onnx_spec import Export
 from perf.runners import to_device
-
-Axes = Mapping[str, Mapping[int, Axis]]
-"""By input name and dimension, as in `Core.dynamic`."""
+from perf.torch_export import Example, dims, size_one
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What an exporter is given. `inputs` are contiguous CPU tensors in the order in which `forward` takes them; `axes`
-    are those to leave open."""
+    """What an exporter is given. The inputs of `example` are contiguous CPU tensors in `forward`'s order; its axes are
+    those to leave open."""
 
     module: torch.nn.Module
-    inputs: Inputs
+    example: Example
     outputs: tuple[str, ...]
-    axes: Axes
     opset: int
     external_data: bool
 
 
-def trace(
-    blueprint: Blueprint, module: torch.nn.Module, dtype: str, dynamic: bool, opset: int, external: bool
-) -> Trace:
+def trace(blueprint: Blueprint, module: torch.nn.Module, spec: Export) -> Trace:
     """Of `module` (on any device; it is moved) at the shape asked for or, where axes stay open, at one fit for that."""
-    drawn, axes = _fit_for_dynamic(blueprint) if dynamic else (blueprint.example(0), {})
-    inputs = to_device({name: drawn[name] for name in _in_order(module, drawn)}, dtype, "cpu")
-    return Trace(module.to("cpu"), inputs, blueprint.core.outputs, axes, opset, external)
+    fixed = Example(blueprint.example(0), {})
+    given = torch_export.example(blueprint.core, blueprint.preset) if spec.dynamic else fixed
+    ordered = {name: given.inputs[name] for name in _in_order(module, given.inputs)}
+    example = Example(to_device(ordered, spec.traced_dtype, "cpu"), given.axes)
+    return Trace(module.to("cpu"), example, blueprint.core.outputs, spec.opset, spec.external_data)
 
 
 def _in_order(module: torch.nn.Module, inputs: Inputs) -> list[str]:
@@ -48,43 +48,36 @@ def _in_order(module: torch.nn.Module, inputs: Inputs) -> list[str]:
     return [*known, *(name for name in inputs if name not in known)]
 
 
-def _fit_for_dynamic(blueprint: Blueprint) -> tuple[Inputs, Axes]:
-    """Inputs of the preset's first shape that is at least two along every open axis (an exporter takes a one for a
-    constant), whichever shape is asked for: all shapes share one file. An axis that is one at every shape stays closed.
+def write(exporter: str, given: Trace, path: Path) -> None:
+    """The model at `path`.
 
     Raises:
-        UnsupportedError: no shape is two along all that are two somewhere.
+        UnsupportedError: the exporter cannot take a core that runs eagerly; its reason in one line.
+        Exception: what the core itself raises, run eagerly on the same inputs.
     """
-    draws = [blueprint.preset.inputs(shape, 0) for shape in blueprint.preset.shapes]
-    ones = [_ones(draw, blueprint.core.dynamic) for draw in draws]
-    always = set.intersection(*ones)
-    fit = next((draw for draw, found in zip(draws, ones, strict=True) if found == always), None)
-    if fit is None:
-        missed = ", ".join(sorted({f"{name}[{dim}]" for found in ones for name, dim in found - always}))
-        raise UnsupportedError(f"no shape of the preset is two or more along each of {missed} at once: add one")
-    axes = {
-        name: {dim: axis for dim, axis in dims.items() if (name, dim) not in always}
-        for name, dims in blueprint.core.dynamic.items()
-    }
-    return fit, axes
-
-
-def _ones(inputs: Inputs, axes: Axes) -> set[tuple[str, int]]:
-    return {(name, dim) for name, dims in axes.items() for dim in dims if inputs[name].shape[dim] == 1}
+    try:
+        EXPORTERS[exporter](given, path)
+    except OnnxExporterError as error:
+        with torch.no_grad():
+            given.module(**given.example.inputs)
+        raise UnsupportedError(f"{exporter} exporter: {torch_export.why_not(error.__cause__ or error)}") from error
+    closed = _closed(given, path)
+    if closed:
+        raise UnsupportedError(f"{exporter} exporter: fixed {closed}, which Core.dynamic says to leave open")
 
 
 def dynamo(given: Trace, path: Path) -> None:
     """`torch.onnx.export(dynamo=True)`. Beyond 2 GB, or where asked for, weights go to `<path>.data` beside it."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*shares the same shape constraints")  # as `Core.dynamic` says
+    example = given.example
+    with size_one(example), _without("shares the same shape constraints"):  # as equal symbols in `Core.dynamic` say
         program = torch.onnx.export(
             given.module,
-            kwargs=dict(given.inputs),
+            kwargs=dict(example.inputs),
             dynamo=True,
             opset_version=given.opset,
-            input_names=list(given.inputs),
+            input_names=list(example.inputs),
             output_names=list(given.outputs),
-            dynamic_shapes=_dims(given.inputs, given.axes) if given.axes else None,
+            dynamic_shapes=dims(example.inputs, example.axes) if example.axes else None,
             verbose=False,
         )
     assert program is not None
@@ -96,18 +89,18 @@ def dynamo(given: Trace, path: Path) -> None:
 
 def legacy(given: Trace, path: Path) -> None:
     """`torch.onnx.export(dynamo=False)`, by TorchScript's tracer: branches and lengths become constants, silently."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    axes = given.example.axes
+    with _without("legacy TorchScript-based ONNX export"):  # as asked
         torch.onnx.export(
             given.module,
             (),
             str(path),
-            kwargs=dict(given.inputs),
+            kwargs=dict(given.example.inputs),
             dynamo=False,
             opset_version=given.opset,
-            input_names=list(given.inputs),
+            input_names=list(given.example.inputs),
             output_names=list(given.outputs),
-            dynamic_axes={name: {dim: a.symbol for dim, a in dims.items()} for name, dims in given.axes.items()},
+            dynamic_axes={name: {dim: axis.symbol for dim, axis in dims.items()} for name, dims in axes.items()},
             do_constant_folding=True,
         )
 
@@ -115,19 +108,16 @@ def legacy(given: Trace, path: Path) -> None:
 EXPORTERS: Mapping[str, Callable[[Trace, Path], None]] = {"dynamo": dynamo, "legacy": legacy}
 
 
-def why_not(error: OnnxExporterError) -> str:
-    """The exporter's reason in one line: its cause's first line, where it has one; else its own."""
-    cause: BaseException = error.__cause__ or error
-    text = next((line.strip() for line in str(cause).splitlines() if line.strip()), "no reason given")
-    return f"{type(cause).__name__}: {text}"[:300]
+@contextmanager
+def _without(warning: str) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=f"(?s).*{warning}")
+        yield
 
 
-def _dims(inputs: Inputs, axes: Axes) -> dict[str, dict[int, Any]]:
-    known: dict[str, Any] = {}
-
-    def dim(axis: Axis) -> Any:
-        base = f"{axis.symbol}_{axis.multiple}" if axis.multiple > 1 else axis.symbol
-        known.setdefault(base, torch.export.Dim(base, min=axis.min // axis.multiple, max=axis.max // axis.multiple))
-        return known[base] * axis.multiple if axis.multiple > 1 else known[base]
-
-    return {name: {index: dim(axis) for index, axis in axes.get(name, {}).items()} for name in inputs}
+def _closed(given: Trace, path: Path) -> str:
+    """Axes that were to stay open and that the exporter fixed, without a word: the file runs at one size."""
+    graph = onnx.load(str(path), load_external_data=False).graph
+    sizes = {item.name: item.type.tensor_type.shape.dim for item in graph.input}
+    places = [(name, dim) for name, dims in given.example.axes.items() for dim in dims]
+    return ", ".join(f"{name}[{dim}]" for name, dim in places if sizes[name][dim].HasField("dim_value"))

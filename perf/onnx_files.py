@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -11,14 +12,14 @@ from pathlib import Path
 
 import onnx
 import torch
-from torch.onnx import OnnxExporterError
 
-from perf import onnx_export
+from perf import onnx_export, torch_export
 from perf.build_cache import built_once
 from perf.contract import Blueprint
 from perf.errors import UnsupportedError
+from perf.libraries import library_versions
 from perf.module_identity import digest
-from perf.onnx_export import EXPORTERS, Axes, Trace, trace, why_not
+from perf.onnx_export import Trace, trace, write
 from perf.onnx_spec import Export
 
 MODEL = "model.onnx"
@@ -58,8 +59,7 @@ def export(blueprint: Blueprint, spec: Export) -> OnnxFile:
         CoregateError: the cache cannot be written.
         onnx.checker.ValidationError, onnx.shape_inference.InferenceError: the exporter wrote a file that is no good.
     """
-    module = blueprint.module("float32" if spec.keep_float32 else spec.dtype)
-    return _export(blueprint, spec, module)
+    return _export(blueprint, spec, blueprint.module(spec.traced_dtype))
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -84,8 +84,7 @@ def save(model: onnx.ModelProto, path: Path, external_data: bool) -> None:
 def _export(blueprint: Blueprint, spec: Export, module: torch.nn.Module) -> OnnxFile:
     core = blueprint.core
     preset = next(name for name, held in core.presets.items() if held is blueprint.preset)
-    source = "float32" if spec.keep_float32 else spec.dtype
-    given = trace(blueprint, module, source, spec.dynamic, spec.opset, spec.external_data)
+    given = trace(blueprint, module, spec)
     folder = blueprint.cache / "onnx" / f"{core.name}-{preset}-{_key(blueprint, spec, given)[:24]}"
     built_once(folder, lambda partial: _build(blueprint, spec, given, partial))
     if (folder / REASON).exists():
@@ -99,21 +98,13 @@ def _build(blueprint: Blueprint, spec: Export, given: Trace, folder: Path) -> No
             source = _export(blueprint, replace(spec, dtype="float32", keep_float32=()), given.module)
             _halve(source, folder / MODEL, spec)
         else:
-            EXPORTERS[spec.exporter](given, folder / MODEL)
-            _refuse_closed(folder / MODEL, given.axes)
-    except OnnxExporterError as error:
-        (folder / REASON).write_text(f"{spec.exporter} exporter: {why_not(error)}", encoding="utf8")
+            write(spec.exporter, given, folder / MODEL)
+    except UnsupportedError as error:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / REASON).write_text(str(error), encoding="utf8")
     else:
         check(folder / MODEL)
-
-
-def _refuse_closed(path: Path, axes: Axes) -> None:
-    """An exporter may fix an axis that was to stay open, and say so nowhere; the file then runs at one size alone."""
-    graph = onnx.load(str(path), load_external_data=False).graph
-    sizes = {item.name: item.type.tensor_type.shape.dim for item in graph.input}
-    closed = [f"{name}[{dim}]" for name, dims in axes.items() for dim in dims if sizes[name][dim].HasField("dim_value")]
-    if closed:
-        raise OnnxExporterError(f"fixed {', '.join(closed)}, which Core.dynamic says to leave open")
 
 
 def _halve(source: OnnxFile, path: Path, spec: Export) -> None:
@@ -140,9 +131,10 @@ def _inferred(source: OnnxFile, path: Path) -> onnx.ModelProto:
 
 def _key(blueprint: Blueprint, spec: Export, given: Trace) -> str:
     """A hash of all that decides what the file holds, this package's exporting code included."""
-    forms = {name: f"{value.dtype} {tuple(value.shape)}" for name, value in given.inputs.items()}
-    axes = [f"{name} {dim} {axis}" for name, dims in given.axes.items() for dim, axis in dims.items()]
-    versions = [version(name) for name in ("torch", "onnx", "onnxscript")]
-    own = [Path(file).read_text(encoding="utf8") for file in (__file__, onnx_export.__file__)]
+    example = given.example
+    forms = [f"{name} {value.dtype} {tuple(value.shape)}" for name, value in example.inputs.items()]
+    axes = [f"{name} {dim} {axis}" for name, dims in example.axes.items() for dim, axis in dims.items()]
+    versions = [*(version(name) for name in ("torch", "onnx", "onnxscript")), *library_versions(given.module)]
+    own = [Path(file).read_text(encoding="utf8") for file in (__file__, onnx_export.__file__, torch_export.__file__)]
     facts = [asdict(spec), forms, axes, given.outputs, versions, own, digest(given.module, blueprint.preset.build)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -38,6 +38,11 @@ class Export:
     external_data: bool = False
     keep_float32: tuple[str, ...] = ()
 
+    @property
+    def traced_dtype(self) -> str:
+        """The module's dtype in the export itself."""
+        return "float32" if self.keep_float32 else self.dtype
+
 
 @dataclass(frozen=True)
 class SessionSpec:

@@ -1,0 +1,144 @@
+"""torchao's quantised linear layers: which are quantised, how large they then are, and how they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import nn
+from torchao import quantization
+
+from perf.contract import Blueprint
+from perf.errors import UnsupportedError
+from perf.quantized_spec import describe_int8, saturates, sensitive
+from perf.runners import ModuleRunner, to_device
+
+Weighted = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def int8_weight_only(device: str) -> Any:
+    """Weights int8, a scale a row; multiplied in the input's own dtype."""
+    return quantization.Int8WeightOnlyConfig(set_inductor_config=False)
+
+
+def int8_dynamic(device: str) -> Any:
+    """Weights int8, a scale a row; inputs int8 by their own range at every call, a scale a row."""
+    reduced = device == "cpu" and saturates(torch.cpu.get_capabilities())
+    return quantization.Int8DynamicActivationInt8WeightConfig(set_inductor_config=False, reduce_range=reduced)
+
+
+def float8_dynamic(device: str) -> Any:
+    """Weights and inputs float8 (e4m3), a scale a row."""
+    rows = quantization.PerRow()
+    return quantization.Float8DynamicActivationFloat8WeightConfig(granularity=rows, set_inductor_config=False)
+
+
+SCHEMES: Mapping[str, Callable[[str], Any]] = {
+    "int8wo": int8_weight_only,
+    "int8dyn": int8_dynamic,
+    "fp8": float8_dynamic,
+}
+"""By name, device → torchao's configuration. None may touch Inductor's settings: they are every other variant's too."""
+
+
+class TorchaoRunner(ModuleRunner):
+    """A module whose linear layers are quantised, all but the sensitive ones; compiled where `compiled`.
+
+    Raises:
+        UnsupportedError: no linear layer runs, or torchao takes none of those that do.
+    """
+
+    def __init__(self, blueprint: Blueprint, dtype: str, scheme: str, compiled: bool) -> None:
+        torch._dynamo.reset()
+        module = blueprint.module(dtype)
+        running = layers_that_run(module, to_device(blueprint.example(0), dtype, blueprint.device))
+        self._left_in_float = quantize(module, running, SCHEMES[scheme](blueprint.device))
+        done = sum(is_quantized(layer) for layer in module.modules())
+        if not done:
+            raise UnsupportedError(f"torchao's {scheme} takes none of this core's {len(running)} linear layers")
+        self._counters = {
+            "quantized_nodes": done,
+            "quantized_percent": 100 * done // sum(isinstance(layer, Weighted) for layer in module.modules()),
+            "bytes_on_disk": saved_bytes(module),
+        }
+        call = torch.compile(module, fullgraph=not blueprint.core.impure) if compiled else module
+        super().__init__(call, dtype, blueprint.device)
+
+    def counters(self) -> Mapping[str, int]:
+        return self._counters
+
+    def notes(self) -> Mapping[str, str]:
+        return {
+            "torchao": version("torchao"),
+            "left_in_float": ", ".join(self._left_in_float) or "none",
+            "int8_instructions": describe_int8(torch.cpu.get_capabilities()),
+        }
+
+    def close(self) -> None:
+        super().close()
+        torch._dynamo.reset()
+
+
+def layers_that_run(module: nn.Module, inputs: Mapping[str, Any]) -> list[str]:
+    """Names of the linear layers in the order in which a call with `inputs` first reaches them.
+
+    Raises:
+        UnsupportedError: it reaches none.
+    """
+    seen: dict[str, None] = {}
+    with _watching(module, seen), torch.no_grad():
+        module(**inputs)
+    if not seen:
+        raise UnsupportedError("no nn.Linear in this core: nothing for torchao to quantise")
+    return list(seen)
+
+
+@contextmanager
+def _watching(module: nn.Module, seen: dict[str, None]) -> Iterator[None]:
+    linear = [(name, layer) for name, layer in module.named_modules() if isinstance(layer, nn.Linear)]
+    handles = [
+        layer.register_forward_pre_hook(lambda _layer, _inputs, name=name: seen.setdefault(name))
+        for name, layer in linear
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def quantize(module: nn.Module, running: list[str], config: Any) -> tuple[str, ...]:
+    """Quantise, in place, those of `running` that are not sensitive; the sensitive ones' names."""
+    left = sensitive(running)
+    chosen = set(running) - set(left)
+    quantization.quantize_(module, config, filter_fn=lambda layer, name: name in chosen)
+    return left
+
+
+def is_quantized(layer: nn.Module) -> bool:
+    """torchao passes over layers of a shape that it cannot take, without a word."""
+    return isinstance(layer, nn.Linear) and type(layer.weight) not in (nn.Parameter, torch.Tensor)
+
+
+class _Tally:
+    """A file that only counts."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def write(self, data: Any) -> int:
+        self.bytes += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def saved_bytes(module: nn.Module) -> int:
+    """What `torch.save(module.state_dict(), …)` writes."""
+    tally = _Tally()
+    torch.save(module.state_dict(), tally)  # type: ignore[arg-type]  # it asks no more of a file than these two
+    return tally.bytes

@@ -1,0 +1,114 @@
+"""8-bit weights and activations: ONNX Runtime's quantisers and torchao's, judged by SQNR and the core's task.
+
+`quant-ort-static-<format>-<activation><weight>[-<what differs>]`: u8 and s8 are unsigned and signed 8-bit integers.
+`quant-ao-<scheme>` runs as torchao leaves it, `-inductor` compiled, as torchao means it to be run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from perf.contract import Blueprint, Variant
+from perf.needs import Need, all_of, compiler, device_present, execution_provider, package
+from perf.onnx_spec import CPU, CUDA, SessionSpec, chosen
+from perf.quantized_spec import Recipe, no_saturation
+
+if TYPE_CHECKING:
+    from perf.quantized_onnx import QuantizedRunner
+    from perf.quantized_torch import TorchaoRunner
+
+U8S8 = Recipe()
+U8U8 = replace(U8S8, weight="QUInt8")
+S8S8 = replace(U8S8, activation="QInt8")
+PER_CHANNEL = replace(U8S8, per_channel=True)
+DYNAMIC = Recipe(static=False, weight="QUInt8")
+
+ON_CPU = SessionSpec()
+ON_CUDA = SessionSpec(providers=(CUDA,), provider_options={CUDA: {"use_tf32": "0"}})
+SIGNED = SessionSpec(config={"session.qdqisint8allowed": "1"})
+"""On x86, ONNX Runtime leaves most layers with signed activations in float, unless it is told that they may run."""
+
+FLOAT8_CAPABILITY = (8, 9)
+
+
+def build_onnx(blueprint: Blueprint, recipe: Recipe, session: SessionSpec) -> QuantizedRunner:
+    from perf.quantized_onnx import QuantizedRunner, quantize
+
+    return QuantizedRunner(quantize(blueprint, recipe), session, recipe, blueprint.example(0))
+
+
+def onnx_variant(
+    name: str, recipe: Recipe, session: SessionSpec = ON_CPU, standard_on: tuple[str, ...] = ()
+) -> Variant:
+    needs: list[Need] = [package("onnx", "onnx"), package("onnxscript", "onnxscript")]
+    needs += [execution_provider(provider) for provider in session.providers]
+    if recipe.may_saturate and session.providers == (CPU,):
+        needs.append(no_saturation)
+    return Variant(
+        name=f"quant-ort-{name}",
+        build=partial(build_onnx, recipe=recipe, session=session),
+        devices=(session.device,),
+        missing=all_of(*needs),
+        standard_on=standard_on,
+        lossy=True,
+        exports=True,
+        options={"providers": session.providers, **chosen(session), **asdict(recipe)},
+    )
+
+
+def build_torchao(blueprint: Blueprint, dtype: str, scheme: str, compiled: bool) -> TorchaoRunner:
+    from perf.quantized_torch import TorchaoRunner
+
+    return TorchaoRunner(blueprint, dtype, scheme, compiled)
+
+
+def torchao_variant(
+    scheme: str, dtype: str = "float32", compiled: bool = False, missing: Need = device_present
+) -> Variant:
+    standard = ("cuda",) if compiled else ("cpu",) if scheme == "int8wo" else ()
+    return Variant(
+        name=f"quant-ao-{scheme}{'-inductor' if compiled else ''}",
+        build=partial(build_torchao, dtype=dtype, scheme=scheme, compiled=compiled),
+        dtype=dtype,
+        missing=all_of(package("torchao", "torchao"), missing, *([compiler] if compiled else [])),
+        standard_on=standard,
+        lossy=True,
+        options={"scheme": scheme, "compiled": compiled},
+    )
+
+
+def float8_card(device: str) -> str | None:
+    """A need, as in `perf.needs`."""
+    if device != "cuda":
+        return "float8 products need a CUDA device of compute capability 8.9 or newer: run with --device cuda"
+    absent = device_present(device)
+    if absent:
+        return absent
+    major, minor = torch.cuda.get_device_capability()
+    return None if (major, minor) >= FLOAT8_CAPABILITY else f"compute capability {major}.{minor}: float8 needs 8.9"
+
+
+VARIANTS = [
+    onnx_variant("dynamic-u8", DYNAMIC, standard_on=("cpu",)),
+    onnx_variant("static-qdq-u8s8", U8S8),
+    onnx_variant("static-qdq-u8u8", U8U8),
+    onnx_variant("static-qdq-s8s8", S8S8, SIGNED),
+    onnx_variant("static-qoperator-u8s8", replace(U8S8, format="QOperator")),
+    onnx_variant("static-qdq-u8s8-perchannel", PER_CHANNEL),
+    onnx_variant("static-qdq-u8s8-reduce_range", replace(U8S8, reduce_range=True)),
+    # The one that is right on every processor: without VNNI, 8-bit signed weights saturate.
+    onnx_variant("static-qdq-u8s8-perchannel-reduce_range", replace(PER_CHANNEL, reduce_range=True), ON_CPU, ("cpu",)),
+    onnx_variant("static-qdq-u8s8-entropy", replace(U8S8, calibrator="Entropy")),
+    onnx_variant("static-qdq-u8s8-percentile", replace(U8S8, calibrator="Percentile")),
+    onnx_variant("cuda-static-qdq-s8s8", S8S8, ON_CUDA, ("cuda",)),
+    torchao_variant("int8wo"),
+    torchao_variant("int8dyn"),
+    torchao_variant("fp8", "bfloat16", missing=float8_card),
+    torchao_variant("int8wo", "bfloat16", compiled=True),
+    torchao_variant("int8dyn", "bfloat16", compiled=True),
+    torchao_variant("fp8", "bfloat16", compiled=True, missing=float8_card),
+]
