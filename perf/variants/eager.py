@@ -44,6 +44,27 @@ def _is_image(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dim() == 4 and value.is_floating_point()
 
 
+class AttentionRunner(ModuleRunner):
+    """`scaled_dot_product_attention` on one back-end.
+
+    Raises:
+        UnsupportedError: on the first call, where that back-end has no kernel for this core's attention.
+    """
+
+    def __init__(self, blueprint: Blueprint, backend: SDPBackend) -> None:
+        self._backend = backend
+        super().__init__(blueprint.module("float32"), "float32", blueprint.device)
+
+    def run(self, prepared: dict[str, Any]) -> Any:
+        try:
+            with sdpa_kernel([self._backend]):
+                return super().run(prepared)
+        except RuntimeError as error:
+            if "No available kernel" not in str(error):
+                raise
+            raise UnsupportedError(f"{self._backend.name} has no kernel for this core's attention here") from None
+
+
 @contextmanager
 def tf32() -> Iterator[None]:
     """Matrix products and convolutions may round their float32 operands to TensorFloat-32's 10-bit mantissa."""
@@ -54,13 +75,6 @@ def tf32() -> Iterator[None]:
             yield
     finally:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
-
-
-@contextmanager
-def attention(backend: SDPBackend) -> Iterator[None]:
-    """`scaled_dot_product_attention` runs on this back-end or raises."""
-    with torch.no_grad(), sdpa_kernel([backend]):
-        yield
 
 
 def build(blueprint: Blueprint, dtype: str, around: Callable[[], AbstractContextManager[Any]]) -> ModuleRunner:
@@ -84,7 +98,16 @@ VARIANTS = [
     *(variant(f"eager-{short}", dtype=dtype) for short, dtype in DTYPES.items()),
     variant("eager-tf32", tf32, missing=cuda_only, standard_on=("cuda",), lossy=True),
     variant("eager-inference_mode", torch.inference_mode, standard_on=()),
-    *(variant(f"eager-sdpa_{name}", partial(attention, backend), standard_on=()) for name, backend in SDPA.items()),
+    *(
+        Variant(
+            f"eager-sdpa_{name}",
+            partial(AttentionRunner, backend=backend),
+            missing=device_present,
+            standard_on=(),
+            options={"sdpa": name},
+        )
+        for name, backend in SDPA.items()
+    ),
     Variant(
         "eager-channels_last",
         partial(ChannelsLastRunner, dtype="float32"),

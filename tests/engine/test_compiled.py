@@ -141,6 +141,19 @@ def test_channels_last_runs_in_that_layout(tmp_path: Path) -> None:
     assert runner.run(prepared).is_contiguous(memory_format=torch.channels_last)
 
 
+class Attends(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = x.view(1, 1, *x.shape)
+        return nn.functional.scaled_dot_product_attention(heads, heads, heads).flatten(0, 2)
+
+
+def test_attention_runs_on_the_back_end_asked_for_or_says_that_it_cannot(tmp_path: Path) -> None:
+    (y,), _ = run(VARIANTS["eager-sdpa_math"], blueprint(tmp_path, Attends))
+    torch.testing.assert_close(y, eager(Attends))
+    with pytest.raises(UnsupportedError, match="EFFICIENT_ATTENTION has no kernel for this core's attention here"):
+        run(VARIANTS["eager-sdpa_efficient"], blueprint(tmp_path, Attends))
+
+
 def image() -> dict[str, torch.Tensor]:
     return {"input": torch.randn(2, 3, 8, 9)}
 
