@@ -16,6 +16,8 @@ from perf.needs import Need, cuda_only, device_present
 from perf.runners import ModuleRunner
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+NO_KERNEL = ("No available kernel", "No viable backend")
+"""How torch says, on CUDA and on a CPU, that the back-end asked for cannot do it."""
 SDPA = {"math": SDPBackend.MATH, "flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
 
 
@@ -60,7 +62,7 @@ class AttentionRunner(ModuleRunner):
             with sdpa_kernel([self._backend]):
                 return super().run(prepared)
         except RuntimeError as error:
-            if "No available kernel" not in str(error):
+            if not str(error).startswith(NO_KERNEL):
                 raise
             raise UnsupportedError(f"{self._backend.name} has no kernel for this core's attention here") from None
 
