@@ -16,7 +16,7 @@ from perf.store.counters import Accepted, Counted, read, write
 if TYPE_CHECKING:
     from conftest import Project
 
-BREAKS = ("-m", "graphbreaks")
+BREAKS = ("-m", "graphbreaks", "--matrix", "standard")
 
 
 @pytest.mark.parametrize(

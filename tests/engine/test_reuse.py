@@ -82,7 +82,7 @@ def test_a_second_project_runs_from_the_wheel(wheel: Path, project: Project) -> 
         cwd=project.path, env=environment, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "12 passed" in run.stdout  # four variants through parity and latency, three counts of graphs, a placement
+    assert "10 passed" in run.stdout  # four variants through parity and latency, a count of graphs, a placement
     assert "onnx, opset 20" in run.stdout
 
 
@@ -91,12 +91,12 @@ def test_a_new_core_and_a_new_variant_are_one_file_each(project: Project) -> Non
     project.write("myvariants/mine.py", NEW_VARIANT)
     quick = ("--benchmark-max-time=0.02", "--variant", "eager-fp32", "--variant", "my-way")
     result = project.run("-o", "perf_variants=myvariants", *quick, "-rA")
-    result.assert_outcomes(passed=2 * 2 * 2 + 2 * 3)
+    result.assert_outcomes(passed=2 * 2 * 2 + 2)
     for core in ("toy/tiny/{}/b5/cpu", "dropped-in/tiny/{}/r3/cpu"):
         for variant in ("eager-fp32", "my-way"):
             result.stdout.fnmatch_lines_random([f"PASSED *test_parity[[]{core.format(variant)}[]]"])
             result.stdout.fnmatch_lines_random([f"PASSED *test_latency[[]{core.format(variant)}[]]"])
-    result.stdout.fnmatch_lines_random(["PASSED *test_graphbreaks[[]dropped-in/tiny/cpu/dynamic=True[]]"])
+    result.stdout.fnmatch_lines_random(["PASSED *test_graphbreaks[[]dropped-in/tiny/cpu/dynamic=None[]]"])
 
 
 def test_the_readmes_core_runs_as_it_stands(project: Project) -> None:
@@ -104,7 +104,7 @@ def test_the_readmes_core_runs_as_it_stands(project: Project) -> None:
     project.write("mycores/mlp.py", text.split("```python\n")[1].split("```")[0])
     quick = ("--benchmark-max-time=0.02", "--core", "mlp", "--variant", "eager-fp32", "--variant", "onnx-cpu-fp32")
     result = project.run(*quick)
-    result.assert_outcomes(passed=3 + 2 * 2 + 1, deselected=2)  # graphs; parity and latency; placement; cold start
+    result.assert_outcomes(passed=1 + 2 * 2 + 1, deselected=2)  # graphs; parity and latency; placement; cold start
 
 
 def test_loading_the_plugin_imports_no_torch() -> None:
