@@ -11,10 +11,10 @@ from typing import Any
 
 from perf import fresh
 from perf.catalogue import Catalogue, discover, expand
-from perf.check.graphs import GraphReport, count_graphs
+from perf.check.graphs import GraphReport, added_by, count_graphs
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
-from perf.contract import Case, GraphSubject, Skip
+from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
 from perf.errors import UnsupportedError
 from perf.measure import machine
 from perf.measure.device import available_device
@@ -111,7 +111,10 @@ class Session:
     def count_graphs(self, subject: GraphSubject) -> str:
         """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not."""
         core = self.catalogue.cores[subject.core]
-        report = self._counted_over(subject, [shape.name for shape in core.presets[subject.preset].shapes])
+        preset = self._preset(subject)
+        module = build_module(preset, subject.device, "float32")
+        calls = self._calls(subject, [shape.name for shape in preset.shapes])
+        report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
         self.graphs[subject.key] = report
         self.counted[subject.key] = Counted(report.counters(), report.places())
         return "" if core.impure else _not_whole(report)
@@ -120,23 +123,23 @@ class Session:
         """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
         plan = self.catalogue.cores[subject.core].plan
         assert plan is not None
-        warm = self._counted_over(subject, plan.warmup)
-        served = self._counted_over(subject, [*plan.warmup, *plan.served])
-        if served.graphs == warm.graphs:
+        module = build_module(self._preset(subject), subject.device, "float32")
+        warmup, served = self._calls(subject, plan.warmup), self._calls(subject, plan.served)
+        added = added_by(module, warmup, served, dynamic=subject.dynamic, root=self.options.root)
+        if not added.graphs:
             return ""
-        guards = [item.guard for item in served.recompiles if item not in warm.recompiles]
-        return (
-            f"serving compiles {served.graphs - warm.graphs} more graphs: {guards[0] if guards else 'no guard named'}"
-        )
+        guard = added.recompiles[0].guard if added.recompiles else "no guard named"
+        return f"serving compiles {added.graphs} more graphs: {guard}"
 
-    def _counted_over(self, subject: GraphSubject, names: Sequence[str]) -> GraphReport:
-        """Graphs of the preset's shapes of these names, in their order; names that it lacks are passed over."""
-        preset = self.catalogue.cores[subject.core].presets[subject.preset]
+    def _preset(self, subject: GraphSubject) -> Preset:
+        return self.catalogue.cores[subject.core].presets[subject.preset]
+
+    def _calls(self, subject: GraphSubject, names: Sequence[str]) -> list[Inputs]:
+        """Inputs at the preset's shapes of these names, in their order; names that it lacks are passed over."""
+        preset = self._preset(subject)
         shapes = {shape.name: shape for shape in preset.shapes}
-        inputs = [preset.inputs(shapes[name], self.options.seed) for name in names if name in shapes]
-        module = build_module(preset, subject.device, "float32")
-        calls = [to_device(each, "float32", subject.device) for each in inputs]
-        return count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
+        drawn = [preset.inputs(shapes[name], self.options.seed) for name in names if name in shapes]
+        return [to_device(inputs, "float32", subject.device) for inputs in drawn]
 
     def places(self, case: Case) -> bool:
         """Whether the case runs on ONNX Runtime: its variant names execution providers."""

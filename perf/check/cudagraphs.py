@@ -6,14 +6,18 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 CALLS_TO_CAPTURE = 3
 """The first call warms up, the second records, the third replays: fewer say nothing of capture."""
 
 
 def captured() -> int:
-    """Graphs captured on the current device and not yet freed; 0 where Inductor's trees were never loaded."""
+    """Graphs captured on the current device and not yet freed; 0 where CUDA or Inductor's trees were never loaded."""
     trees = sys.modules.get("torch._inductor.cudagraph_trees")
-    manager = trees.get_manager(create_if_none_exists=False) if trees is not None else None
+    if trees is None or not torch.cuda.is_initialized():
+        return 0
+    manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False)
     return nodes(manager.roots.values()) if manager is not None and manager.roots else 0
 
 

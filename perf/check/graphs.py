@@ -61,6 +61,25 @@ def count_graphs(
     return seen.report(calls=len(calls))
 
 
+def added_by(
+    module: Callable[..., Any],
+    warmup: Sequence[Inputs],
+    served: Sequence[Inputs],
+    *,
+    root: Path,
+    dynamic: bool | None = None,
+) -> GraphReport:
+    """What `served` calls still compile once the `warmup` calls were made: no graph at all where the warm-up covers."""
+    with _fresh(), torch.no_grad():
+        compiled = torch.compile(module, backend="eager", dynamic=dynamic)
+        for inputs in warmup:
+            compiled(**inputs)
+        with watching(root) as seen:
+            for inputs in served:
+                compiled(**inputs)
+    return seen.report(calls=len(served))
+
+
 def whole(
     module: Callable[..., Any],
     inputs: Inputs,

@@ -25,8 +25,13 @@ def test_every_node_of_every_tree_counts() -> None:
 def test_the_managers_forest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch._inductor.cudagraph_trees as trees
 
-    manager = SimpleNamespace(roots={0: [node(node())]})
-    monkeypatch.setattr(trees, "get_manager", lambda **options: manager)
+    def get_manager(device_index: int, create_if_none_exists: bool = True) -> SimpleNamespace:
+        assert (device_index, create_if_none_exists) == (3, False)
+        return SimpleNamespace(roots={0: [node(node())]})
+
+    monkeypatch.setattr(trees, "get_manager", get_manager)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     assert captured() == 2
 
 
