@@ -12,7 +12,7 @@
 
 PYTHON ?= python3
 EXTRAS ?= onnx,gpu,serve,quant,cores,dev
-BENCH ?= --core deeplabv3 --matrix quick
+BENCH ?= --core deeplabv3
 INDUCTOR_CORES ?= deeplabv3 flux-clip llasa-tokens-vectorised
 
 BIN := .venv/bin
@@ -58,7 +58,7 @@ ifdef TESTS
 	$(BIN)/python -m pytest -q $(TESTS)
 else
 	$(BIN)/python -m pytest -q tests/engine tests/cores
-	$(BIN)/python -m pytest -q tests/parity tests/graphbreaks tests/recompiles tests/placement --matrix quick -k 'not inductor-'
+	$(BIN)/python -m pytest -q tests/parity tests/graphbreaks tests/recompiles tests/placement -k 'not inductor-'
 	$(BIN)/python -m pytest -q tests/parity --variant inductor-default $(addprefix --core ,$(INDUCTOR_CORES))
 endif
 

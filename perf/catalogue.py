@@ -146,13 +146,13 @@ def expand(catalogue: Catalogue, selection: Selection) -> tuple[list[Case], list
 def graph_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubject]:
     """What to count graphs for: variants and shapes do not narrow it, since the count runs a core's whole sequence.
 
-    The quick matrix leaves `dynamic` to torch; the others force it either way as well.
+    The standard matrix leaves `dynamic` to torch; the others force it either way as well.
     """
     return [
         GraphSubject(core, preset, device, dynamic)
         for core, device in product(_select(catalogue.cores, selection.cores), selection.devices)
         for preset in _presets(catalogue.cores[core], device, selection)
-        for dynamic in ((None,) if selection.matrix == "quick" else (None, True, False))
+        for dynamic in ((None,) if selection.matrix == "standard" else (None, True, False))
     ]
 
 

@@ -1,8 +1,8 @@
-"""Which variants a matrix holds. `quick`: those that everyone wants. `standard`: a covering set, every option value of
-every family at least once. `full`: all.
+"""Which variants a matrix holds. `standard`: those that everyone wants (`Variant.standard_on`). `covering`: a set in
+which every option value of every family that can run stands at least once. `full`: all.
 
-The covering set is chosen greedily: what is quick, then, in the catalogue's order, each variant that brings an option
-value which none chosen before has. Options that only differ together (a mode with a dynamic) are left to `full`.
+The covering set is chosen greedily: what is standard, then, in the catalogue's order, each variant that brings an
+option value which none chosen before has. Options that only differ together (a mode with a dynamic) are left to `full`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from perf.contract import Variant
 
-MATRICES = ("quick", "standard", "full")
+MATRICES = ("standard", "covering", "full")
 
 OptionValue = tuple[str, str, str]
 """Family, option, value."""
@@ -24,10 +24,10 @@ def chosen(variants: Iterable[Variant], device: str, matrix: str, runs: frozense
     everything = list(variants)
     if matrix == "full":
         return [variant.name for variant in everything]
-    quick = [variant for variant in everything if device in variant.standard_on]
-    names = {variant.name for variant in quick}
-    if matrix == "standard":
-        names |= set(_covering(quick, [variant for variant in everything if variant.name in runs], runs))
+    standard = [variant for variant in everything if device in variant.standard_on]
+    names = {variant.name for variant in standard}
+    if matrix == "covering":
+        names |= set(_covering(standard, [variant for variant in everything if variant.name in runs], runs))
     return [variant.name for variant in everything if variant.name in names]
 
 
@@ -39,8 +39,8 @@ def option_values(variant: Variant) -> Iterator[OptionValue]:
         yield from ((variant.family, f"{name}.{key}" if key else name, repr(item)) for key, item in inner)
 
 
-def _covering(quick: list[Variant], runnable: list[Variant], runs: frozenset[str]) -> Iterator[str]:
-    covered = {value for variant in quick if variant.name in runs for value in option_values(variant)}
+def _covering(standard: list[Variant], runnable: list[Variant], runs: frozenset[str]) -> Iterator[str]:
+    covered = {value for variant in standard if variant.name in runs for value in option_values(variant)}
     for variant in runnable:
         brings = set(option_values(variant)) - covered
         if brings:

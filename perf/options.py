@@ -69,7 +69,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--matrix",
         choices=MATRICES,
         default="standard",
-        help="the variants everyone wants; every option value at least once (default); the whole product",
+        help="the variants everyone wants (default); every option value at least once; the whole product",
     )
     group.addoption("--perf-seed", type=int, metavar="N", help="seed of the inputs (default: drawn afresh and printed)")
     group.addoption("--require-baseline", action="store_true", help="fail where this machine class has no baseline")

@@ -51,7 +51,7 @@ class Project:
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
         self.path = pytester.path
-        options = "addopts = --import-mode=importlib --device cpu --matrix quick"
+        options = "addopts = --import-mode=importlib --device cpu"
         pytester.makefile(".ini", pytest=f"[pytest]\nperf_cores = mycores\n{options}\n")
         self.core()
 

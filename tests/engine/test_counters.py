@@ -16,7 +16,7 @@ from perf.store.counters import Accepted, Counted, read, write
 if TYPE_CHECKING:
     from conftest import Project
 
-BREAKS = ("-m", "graphbreaks", "--matrix", "standard")
+BREAKS = ("-m", "graphbreaks", "--matrix", "covering")
 
 
 @pytest.mark.parametrize(

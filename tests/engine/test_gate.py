@@ -151,7 +151,7 @@ def test_a_graph_break_is_reported_with_its_line(project: Project) -> None:
 
 
 def test_the_graph_table_is_printed_when_everything_passes(project: Project) -> None:
-    result = project.run("-m", "graphbreaks", "--matrix", "standard")
+    result = project.run("-m", "graphbreaks", "--matrix", "covering")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*coregate: graphs*", "*toy/tiny/cpu/dynamic=True*"])
 
