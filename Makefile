@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := env
 .DELETE_ON_ERROR:
-.PHONY: env oracle bench test lint clean
+.PHONY: env oracle bench test test-parity test-engine test-graphs test-cores test-inductor lint clean
 
 PYTHON ?= python3
 EXTRAS ?= onnx,gpu,serve,quant,cores,dev
@@ -51,16 +51,25 @@ $(ORACLE): $(STAMP)
 bench: env
 	$(BIN)/python -m pytest $(BENCH)
 
-# In CI the tests that need the oracle must run, so it is there; elsewhere they skip and say so. What Inductor compiles
-# takes a C++ compiler's minutes on two cores: a few small cores stand for all here; `pytest tests` runs the whole.
+# In CI the tests that need the oracle must run, so it is there; elsewhere they skip and say so. The parts run two at a
+# time, each on one thread: nothing here is timed. What Inductor compiles takes a C++ compiler's minutes on two cores, so a
+# few small cores stand for all; `pytest tests` runs the whole.
+PARTS := test-parity test-engine test-graphs test-cores test-inductor
+
 test: env $(if $(CI),oracle)
-ifdef TESTS
-	$(BIN)/python -m pytest -q $(TESTS)
-else
-	$(BIN)/python -m pytest -q tests/engine tests/cores
-	$(BIN)/python -m pytest -q tests/parity tests/graphbreaks tests/recompiles tests/placement -k 'not inductor-'
+	@$(if $(TESTS),$(BIN)/python -m pytest -q $(TESTS),$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PARTS))
+
+test-%: export OMP_NUM_THREADS = 1
+test-engine:
+	$(BIN)/python -m pytest -q tests/engine
+test-cores:
+	$(BIN)/python -m pytest -q tests/cores
+test-parity:
+	$(BIN)/python -m pytest -q tests/parity tests/placement -k 'not inductor-'
+test-graphs:
+	$(BIN)/python -m pytest -q tests/graphbreaks
+test-inductor:
 	$(BIN)/python -m pytest -q tests/parity --variant inductor-default $(addprefix --core ,$(INDUCTOR_CORES))
-endif
 
 lint: env
 	@status=0; \
