@@ -13,6 +13,7 @@
 PYTHON ?= python3
 EXTRAS ?= onnx,gpu,serve,quant,cores,dev
 BENCH ?= --core deeplabv3
+TEST_VARIANTS ?= eager-fp32 eager-bf16 aot_eager onnx-cpu-fp32
 INDUCTOR_CORES ?= deeplabv3 flux-clip llasa-tokens-vectorised
 
 BIN := .venv/bin
@@ -52,8 +53,8 @@ bench: env
 	$(BIN)/python -m pytest $(BENCH)
 
 # In CI the tests that need the oracle must run, so it is there; elsewhere they skip and say so. The parts run two at a
-# time, each on one thread: nothing here is timed. What Inductor compiles takes a C++ compiler's minutes on two cores, so a
-# few small cores stand for all; `pytest tests` runs the whole.
+# time, each on one thread: nothing here is timed. Every core is checked in the variants that differ most; what Inductor
+# compiles takes a C++ compiler's minutes on two cores, so a few small cores stand for all. `pytest tests` runs the whole.
 PARTS := test-parity test-engine test-graphs test-cores test-inductor
 
 test: env $(if $(CI),oracle)
@@ -65,7 +66,7 @@ test-engine:
 test-cores:
 	$(BIN)/python -m pytest -q tests/cores
 test-parity:
-	$(BIN)/python -m pytest -q tests/parity tests/placement -k 'not inductor-'
+	$(BIN)/python -m pytest -q tests/parity tests/placement $(addprefix --variant ,$(TEST_VARIANTS))
 test-graphs:
 	$(BIN)/python -m pytest -q tests/graphbreaks
 test-inductor:

@@ -17,6 +17,7 @@ from perf.report.cases import case_table, plural, skip_lines
 from perf.report.coldstart import coldstart_table
 from perf.report.graphs import graph_table, write_json
 from perf.report.placement import placement_table, write_placements
+from perf.report.quantized import quantised_table
 from perf.scope import owed
 from perf.session import Session
 from perf.store.baselines import Run, load
@@ -89,6 +90,9 @@ class Gate:
         timed = {key: row for key, row in self.run.rows.items() if LATENCY in row.metrics}
         if timed or self.verdicts or self.run.left_out:
             yield f"coregate: {self.run.machine_class}", case_table(timed, self.verdicts, self.run.left_out)
+        quantised = quantised_table(timed, self.run.checked) if timed else []
+        if quantised:
+            yield "coregate: quantised", quantised
         if self.run.starts:
             yield "coregate: cold start", coldstart_table(self.run.starts)
         if self.run.not_run and (self.run.checked or self.run.left_out or self.run.unsupported):

@@ -38,7 +38,7 @@ def trace(blueprint: Blueprint, module: torch.nn.Module, spec: Export) -> Trace:
     fixed = Example(blueprint.example(0), {})
     given = torch_export.example(blueprint.core, blueprint.preset) if spec.dynamic else fixed
     ordered = {name: given.inputs[name] for name in _in_order(module, given.inputs)}
-    example = Example(to_device(ordered, spec.traced_dtype, "cpu"), given.axes)
+    example = Example(to_device(ordered, spec.dtype, "cpu"), given.axes)
     return Trace(module.to("cpu"), example, blueprint.core.outputs, spec.opset, spec.external_data)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -13,13 +15,14 @@ from pathlib import Path
 import onnx
 import torch
 
-from perf import onnx_export, torch_export
+from perf import onnx_export, onnx_mixed, torch_export
 from perf.build_cache import built_once
 from perf.contract import Blueprint
 from perf.errors import UnsupportedError
 from perf.libraries import library_versions
 from perf.module_identity import digest
 from perf.onnx_export import Trace, trace, write
+from perf.onnx_mixed import raise_to_float32
 from perf.onnx_spec import Export
 
 MODEL = "model.onnx"
@@ -59,7 +62,7 @@ def export(blueprint: Blueprint, spec: Export) -> OnnxFile:
         CoregateError: the cache cannot be written.
         onnx.checker.ValidationError, onnx.shape_inference.InferenceError: the exporter wrote a file that is no good.
     """
-    return _export(blueprint, spec, blueprint.module(spec.traced_dtype))
+    return _export(blueprint, spec, blueprint.module(spec.dtype))
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -95,8 +98,8 @@ def _export(blueprint: Blueprint, spec: Export, module: torch.nn.Module) -> Onnx
 def _build(blueprint: Blueprint, spec: Export, given: Trace, folder: Path) -> None:
     try:
         if spec.keep_float32:
-            source = _export(blueprint, replace(spec, dtype="float32", keep_float32=()), given.module)
-            _halve(source, folder / MODEL, spec)
+            source = _export(blueprint, replace(spec, keep_float32=()), given.module)
+            _mix(source, folder / MODEL, spec)
         else:
             write(spec.exporter, given, folder / MODEL)
     except UnsupportedError as error:
@@ -107,26 +110,15 @@ def _build(blueprint: Blueprint, spec: Export, given: Trace, folder: Path) -> No
         check(folder / MODEL)
 
 
-def _halve(source: OnnxFile, path: Path, spec: Export) -> None:
-    """To float16, inputs and outputs too, but for `spec.keep_float32` and what the converter itself never converts."""
-    from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
-    from onnxruntime.transformers.onnx_model import OnnxModel
-
-    blocked = [*DEFAULT_OP_BLOCK_LIST, *spec.keep_float32]
-    model = convert_float_to_float16(_inferred(source, path), op_block_list=blocked, disable_shape_infer=True)
-    OnnxModel(model).topological_sort()  # the converter puts its Casts after the nodes that read them
-    save(model, path, spec.external_data or source.bytes_on_disk > PROTOBUF_LIMIT_BYTES)
-
-
-def _inferred(source: OnnxFile, path: Path) -> onnx.ModelProto:
-    """With types and shapes of all that is between nodes. By way of a file, for sizes beyond protobuf's; not left to
-    the converter, which would write it beside the source."""
+def _mix(source: OnnxFile, path: Path, spec: Export) -> None:
+    """By way of a file with all types inferred, since beyond 2 GB that cannot be done in memory."""
     inferred = path.with_suffix(".inferred")
     onnx.shape_inference.infer_shapes_path(str(source.path), str(inferred))
     model = onnx.load(str(inferred), load_external_data=False)
     onnx.load_external_data_for_model(model, str(source.path.parent))
     inferred.unlink()
-    return model
+    raise_to_float32(model, spec.keep_float32)
+    save(model, path, spec.external_data or source.bytes_on_disk > PROTOBUF_LIMIT_BYTES)
 
 
 def _key(blueprint: Blueprint, spec: Export, given: Trace) -> str:
@@ -135,6 +127,6 @@ def _key(blueprint: Blueprint, spec: Export, given: Trace) -> str:
     forms = [f"{name} {value.dtype} {tuple(value.shape)}" for name, value in example.inputs.items()]
     axes = [f"{name} {dim} {axis}" for name, dims in example.axes.items() for dim, axis in dims.items()]
     versions = [*(version(name) for name in ("torch", "onnx", "onnxscript")), *library_versions(given.module)]
-    own = [Path(file).read_text(encoding="utf8") for file in (__file__, onnx_export.__file__, torch_export.__file__)]
+    own = [inspect.getsource(module) for module in (sys.modules[__name__], onnx_export, onnx_mixed, torch_export)]
     facts = [asdict(spec), forms, axes, given.outputs, versions, own, digest(given.module, blueprint.preset.build)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

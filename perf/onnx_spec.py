@@ -27,8 +27,8 @@ NO_CPU_FALLBACK = {"session.disable_cpu_ep_fallback": "1"}
 
 @dataclass(frozen=True)
 class Export:
-    """`exporter` is a name in `perf.onnx_export.EXPORTERS`. `keep_float32` (operator types) makes a float16 file from
-    the float32 one, those operators left in float32; without it, a float16 file is an export of the module in float16.
+    """`exporter` is a name in `perf.onnx_export.EXPORTERS`; the module is exported in `dtype`. `keep_float32` are
+    operator types that a float16 file computes in float32.
     """
 
     exporter: str = "dynamo"
@@ -37,11 +37,6 @@ class Export:
     dynamic: bool = True
     external_data: bool = False
     keep_float32: tuple[str, ...] = ()
-
-    @property
-    def traced_dtype(self) -> str:
-        """The module's dtype in the export itself."""
-        return "float32" if self.keep_float32 else self.dtype
 
 
 @dataclass(frozen=True)

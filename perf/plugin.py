@@ -159,11 +159,15 @@ def gate_session(pytestconfig: pytest.Config) -> Iterator[Session]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """What a variant cannot do with a core is found while it is built, and is a skip wherever it surfaces."""
+    """What a variant cannot do with a core is found while it is built, and is a skip wherever it surfaces; what the
+    user must mend first (a file that cannot be read, a cache that cannot be written) ends the run.
+    """
     try:
         return (yield)
     except UnsupportedError as reason:
         pytest.skip(str(reason))
+    except CoregateError as problem:
+        pytest.exit(str(problem), returncode=problem.exit_code)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

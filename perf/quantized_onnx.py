@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import asdict, dataclass
@@ -127,20 +128,31 @@ def _build(blueprint: Blueprint, source: OnnxFile, recipe: Recipe, target: Path)
 
 
 def _prepare(source: Path, prepared: Path) -> onnx.ModelProto:
-    """ONNX Runtime's preprocessing (it folds batch norms into convolutions), every node named, and no shapes noted of
-    weights: the quantiser transposes those of a Gemm and would find them wrong.
+    """ONNX Runtime's preprocessing (it folds batch norms into convolutions), and every node named. The quantiser
+    transposes a Gemm's weights where they stand: so no shapes are noted of weights, and no other node shares a Gemm's.
     """
     with chdir(prepared.parent):  # on failure it leaves files in the current folder
         quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
     model = onnx.load(str(prepared))
     for index, node in enumerate(model.graph.node):
         node.name = node.name or f"{node.op_type}_{index}"
-    weights = {item.name for item in model.graph.initializer}
+    weights = {item.name: item for item in model.graph.initializer}
     noted = [item for item in model.graph.value_info if item.name not in weights]
     del model.graph.value_info[:]
     model.graph.value_info.extend(noted)
+    _untie(model.graph, weights)
     onnx.save(model, str(prepared))
     return model
+
+
+def _untie(graph: onnx.GraphProto, weights: Mapping[str, onnx.TensorProto]) -> None:
+    """A head that shares its matrix with the embedding gets its own: quantised, it could not be the embedding's."""
+    uses = Counter(name for node in graph.node for name in node.input)
+    for node in graph.node:
+        if node.op_type == "Gemm" and node.input[1] in weights and uses[node.input[1]] > 1:
+            own = graph.initializer.add()
+            own.CopyFrom(weights[node.input[1]])
+            own.name = node.input[1] = f"{node.name}.weight"
 
 
 def quantisable(model: onnx.ModelProto) -> list[str]:

@@ -15,7 +15,7 @@ from perf.check.graphs import GraphReport, added_by, count_graphs
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
-from perf.errors import UnsupportedError
+from perf.errors import CoregateError, UnsupportedError
 from perf.measure import machine
 from perf.measure.device import available_device
 from perf.options import Options
@@ -82,11 +82,14 @@ class Session:
 
         Raises:
             UnsupportedError: the variant cannot run this core; the case is a skip from here on.
+            CoregateError: the user has something to mend first.
         """
         try:
             found = self.workbench.parity(case)
         except UnsupportedError as reason:
             self.unsupported[case.key] = Skip(case, str(reason))
+            raise
+        except CoregateError:
             raise
         except Exception as error:
             self.left_out[case.key] = f"did not build: {first_line(error)}"
@@ -102,7 +105,7 @@ class Session:
     def parity_or_none(self, case: Case) -> Parity | None:
         try:
             found = self.parity(case)
-        except UnsupportedError:
+        except (UnsupportedError, CoregateError):
             raise
         except Exception:
             return None

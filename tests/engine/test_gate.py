@@ -191,6 +191,16 @@ def test_an_unwritable_store_is_one_line_before_anything_is_measured(project: Pr
     result.stdout.no_fnmatch_line("*passed*")
 
 
+def test_an_input_that_cannot_be_read_ends_the_run_in_one_line(project: Project) -> None:
+    """As `fixtures.inputs.photographs` says it of a picture."""
+    text = (project.path / "mycores/toy.py").read_text()
+    broken = "    from perf.errors import CoregateError\n    raise CoregateError('cannot read cat.png: give a PNG')\n"
+    project.write("mycores/toy.py", text.replace("def inputs(shape, seed):\n", f"def inputs(shape, seed):\n{broken}"))
+    result = project.time()
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["*Exit: cannot read cat.png: give a PNG*"])
+
+
 def test_comparing_with_benchmarks_off_is_a_usage_error(project: Project) -> None:
     result = project.time("--benchmark-compare", "--benchmark-disable")
     assert result.ret == 4

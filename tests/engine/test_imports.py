@@ -32,7 +32,7 @@ ALLOWED = {
     "perf/judge/": {"contract", "judge", "outcome"},
     "perf/report/": {"check", "contract", "fresh", "outcome", "report", "store"},
     "perf/workbench.py": {"catalogue", "check", "contract", "measure", "runners"},
-    "fixtures/": {"contract"},
+    "fixtures/": {"contract", "errors"},
 }
 
 

@@ -73,8 +73,8 @@ def test_another_version_of_the_modules_library_is_other_content(
     assert len(exports) == 2
 
 
-def test_a_mixed_file_is_made_of_the_float32_export(tmp_path: Path, exports: list[Path]) -> None:
-    export(blueprint(tmp_path), SPEC)
+def test_a_mixed_file_is_made_of_the_float16_export(tmp_path: Path, exports: list[Path]) -> None:
+    export(blueprint(tmp_path), Export("counted", 17, "float16"))
     export(blueprint(tmp_path), Export("counted", 17, "float16", keep_float32=("Softmax",)))
     assert len(exports) == 1
     assert len(folders(tmp_path)) == 2

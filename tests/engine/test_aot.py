@@ -1,0 +1,293 @@
+"""AOTInductor packages and exported programs of small cores. One package is compiled; most tests share it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor
+from torch import Tensor, nn
+
+from perf import aot_package
+from perf.aot_package import CHECK_INPUTS, AotRunner, checked_inputs
+from perf.catalogue import discover
+from perf.contract import Axis, Blueprint, Inputs, Shape
+from perf.errors import UnsupportedError
+from perf.libraries import library_versions
+from perf.measure.fresh_load import fresh_load
+from perf.torch_export import dims, example
+from tests.engine.onnx_toys import blueprint, seeded
+
+ROOT = Path(__file__).parents[2]
+VARIANTS = discover([], [], ROOT).variants
+SHAPES = (Shape("b1", {"batch": 1, "width": 16}), Shape("b3", {"batch": 3, "width": 24}))
+AXES = {"x": {0: Axis("batch", 2, 8), 1: Axis("width", 16, 64, multiple=8)}, "gain": {0: Axis("batch", 2, 8)}}
+TOY = '''
+import torch
+
+
+class Toy(torch.nn.Module):
+    """Groups of 8 columns, summed and scaled: a width that 8 does not divide has no meaning."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor(WEIGHT))
+
+    def forward(self, x, gain):
+        return x.unflatten(1, (-1, 8)).sum(2) * self.weight * gain[:, None]
+
+
+def inputs(shape, seed):
+    draw = torch.Generator().manual_seed(seed)
+    batch, width = shape["batch"], shape["width"]
+    return {"x": torch.randn(batch, width, generator=draw), "gain": torch.randn(batch, generator=draw)}
+'''
+IN_ANOTHER_PROCESS = """
+import sys
+from pathlib import Path
+import torch, torch._inductor
+torch._inductor.aoti_compile_and_package = None
+from perf.aot_package import AotRunner
+from tests.engine.test_aot import AXES, SHAPES, SHAPES as _, toy_blueprint
+torch.set_num_threads(int(sys.argv[2]))
+print(AotRunner(toy_blueprint(Path(sys.argv[1])), "float32").package)
+"""
+
+
+def toy_blueprint(cache: Path) -> Blueprint:
+    """Of the core that stands in `toycore.py` on the path."""
+    toy: Any = import_module("toycore")
+    return blueprint(cache, toy.Toy, inputs=toy.inputs, shapes=SHAPES, dynamic=AXES)
+
+
+def by_hand(inputs: Inputs) -> Tensor:
+    """3 · gain · sums of 8 columns, in float64."""
+    x = inputs["x"].double()
+    sums = torch.stack([x[:, start : start + 8].sum(1) for start in range(0, x.shape[1], 8)], 1)
+    return 3.0 * sums * inputs["gain"].double()[:, None]
+
+
+def draw(batch: int, width: int, gains: int | None = None) -> Inputs:
+    return {"x": torch.randn(batch, width), "gain": torch.randn(batch if gains is None else gains)}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("aot")
+    (folder / "toycore.py").write_text(TOY.replace("WEIGHT", "3.0"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runner(home: Path) -> AotRunner:
+    """The one that is compiled."""
+    sys.path.insert(0, str(home))
+    made: Any = VARIANTS["aot-inductor"].build(toy_blueprint(home / "cache"))
+    assert isinstance(made, AotRunner)
+    return made
+
+
+def run(runner: Any, inputs: Inputs) -> Tensor:
+    (y,) = runner.outputs(runner.run(runner.prepare(inputs)))
+    assert isinstance(y, Tensor)
+    return y
+
+
+@pytest.mark.parametrize(("batch", "width"), [(1, 16), (3, 24), (8, 64), (5, 40)])
+def test_one_package_serves_every_legal_shape_one_too(runner: AotRunner, batch: int, width: int) -> None:
+    inputs = draw(batch, width)
+    torch.testing.assert_close(run(runner, inputs).double(), by_hand(inputs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        (draw(9, 16), "too large at 0, expected to be <= 8, but got: 9"),
+        (draw(3, 72), "too large at 1, expected to be <= 64, but got: 72"),
+        (draw(3, 8), "too small at 1, expected it to be >= 16, but got: 8"),
+        (draw(3, 20), "expected size 20==16"),
+        (draw(3, 16, gains=4), "expected size 4==3"),
+        ({"x": torch.ones(3, 16, dtype=torch.int64), "gain": torch.ones(3)}, "unmatched dtype"),
+    ],
+)
+def test_what_the_package_was_not_made_for_is_an_error(runner: AotRunner, inputs: Inputs, said: str) -> None:
+    with pytest.raises(RuntimeError, match=said):
+        runner.run(dict(inputs))
+
+
+def test_without_the_check_a_wrong_batch_would_run(runner: AotRunner) -> None:
+    """What the check is for, and that it is read once a loaded package, at its first call."""
+    unchecked = torch._inductor.aoti_load_package(str(runner.package))
+    os.environ.pop(CHECK_INPUTS, None)
+    assert unchecked(**draw(9, 16)).shape == (9, 2)
+    with checked_inputs():
+        assert unchecked(**draw(9, 16)).shape == (9, 2)
+    assert CHECK_INPUTS not in os.environ
+
+
+def test_the_environment_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHECK_INPUTS, "0")
+    with checked_inputs():
+        assert os.environ[CHECK_INPUTS] == "1"
+    assert os.environ[CHECK_INPUTS] == "0"
+
+
+def test_its_size_and_name_are_told(runner: AotRunner, home: Path) -> None:
+    assert runner.counters() == {"bytes_on_disk": (runner.package).stat().st_size}
+    assert runner.notes() == {"package": runner.package.parent.name}
+    assert runner.package.is_relative_to(home / "cache" / "aot")
+
+
+def elsewhere(home: Path, threads: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(home / "cache"), str(threads)]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{home}"}
+    return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, cwd=home)
+
+
+def test_another_process_takes_the_package_and_compiles_nothing(runner: AotRunner, home: Path) -> None:
+    same = elsewhere(home, torch.get_num_threads())
+    assert same.stdout.splitlines()[-1:] == [str(runner.package)], same.stderr
+
+
+def key(cache: Path, module: nn.Module | None = None, dtype: str = "float32") -> str:
+    plan = toy_blueprint(cache)
+    return aot_package._key(plan, module or plan.module(dtype), example(plan.core, plan.preset), dtype)
+
+
+def test_what_decides_the_code_is_in_the_name(runner: AotRunner, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights, dtype, threads (Inductor's loops have their number in them), processor, Inductor's settings, torch."""
+    heavier = toy_blueprint(home).module("float32")
+    heavier.weight.data = torch.tensor(3.5)  # type: ignore[union-attr]
+    found = [key(home), key(home, heavier), key(home, dtype="bfloat16")]
+    with torch._inductor.config.patch(max_autotune=True):  # type: ignore[attr-defined]
+        found.append(key(home))
+    for target, value in (
+        ("torch.get_num_threads", 97),
+        ("torch.cpu.get_capabilities", {"architecture": "other"}),
+        ("perf.aot_package.library_versions", ["torch 0"]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, lambda *_, value=value: value)
+            found.append(key(home))
+    assert len({*found}) == len(found) == 7
+    assert key(home) == found[0] == found[0].lower()
+
+
+def test_a_build_that_fails_leaves_nothing(runner: AotRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(program: Any, *, package_path: str) -> None:
+        Path(package_path).write_text("half a package")
+        raise RuntimeError("the compiler crashed")
+
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", fails)
+    with pytest.raises(RuntimeError, match="the compiler crashed"):
+        VARIANTS["aot-inductor"].build(toy_blueprint(tmp_path))
+    assert [path.suffix for path in (tmp_path / "aot").iterdir()] == [".lock"]
+
+
+def test_loading_is_timed_in_a_process_of_its_own(runner: AotRunner, tmp_path: Path) -> None:
+    found = fresh_load(runner.package, "cpu")
+    assert found.import_s > 0
+    assert found.load_s > 0
+    broken = tmp_path / "broken.pt2"
+    broken.write_bytes(b"no package")
+    with pytest.raises(RuntimeError, match=r"broken\.pt2 does not load"):
+        fresh_load(broken, "cpu")
+
+
+class Branches(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+
+class Specialises(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(3, -1, 8).sum(1)
+
+
+class Fails(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        raise ValueError("the core's own fault")
+
+
+def test_an_exported_core_equals_eager_at_every_batch(tmp_path: Path) -> None:
+    plan = blueprint(tmp_path)
+    runner = VARIANTS["export-eager"].build(plan)
+    for batch in (1, 3, 5):
+        inputs = {"x": torch.randn(batch, 8)}
+        assert torch.equal(run(runner, inputs), plan.module("float32")(**inputs))
+    with pytest.raises(AssertionError, match="Guard failed"):
+        run(runner, {"x": torch.randn(65, 8)})
+
+
+@pytest.mark.parametrize("name", ["export-eager", "aot-inductor"])
+def test_data_dependent_control_flow_is_a_skip_that_says_where(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        VARIANTS[name].build(blueprint(tmp_path, Branches))
+    said = str(caught.value)
+    assert said.startswith("torch.export: GuardOnDataDependentSymNode: Could not guard on data-dependent expression")
+    assert said.endswith("if x.sum() > 0:)")
+    assert "test_aot.py:" in said
+    assert "\n" not in said
+
+
+def test_an_axis_that_the_code_fixes_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"Constraints violated .*batch.*"):
+        VARIANTS["export-eager"].build(blueprint(tmp_path, Specialises))
+
+
+def test_the_cores_own_error_is_no_skip(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the core's own fault"):
+        VARIANTS["export-eager"].build(blueprint(tmp_path, Fails))
+
+
+def given(*sizes: tuple[int, int]) -> Blueprint:
+    """A core of x [batch, width] at these sizes, both axes open from 2."""
+    shapes = tuple(Shape(f"{b}-{w}", {"batch": b, "width": w}) for b, w in sizes)
+    axes: Mapping[str, Mapping[int, Axis]] = {"x": {0: Axis("batch", 2, 8), 1: Axis("width", 2, 90)}}
+    draws = lambda shape, seed: {"x": torch.zeros(shape["batch"], shape["width"])}  # noqa: E731
+    return blueprint(Path(), inputs=draws, shapes=shapes, dynamic=axes)
+
+
+def test_the_example_is_two_or_more_along_what_stays_open() -> None:
+    plan = given((1, 16), (3, 1), (3, 24))
+    found = example(plan.core, plan.preset)
+    assert tuple(found.inputs["x"].shape) == (3, 24)
+    assert [(axis.min, axis.max) for axis in found.axes["x"].values()] == [(1, 8), (1, 90)]
+    assert found.reaches_one
+
+
+def test_an_axis_that_is_always_one_stays_closed() -> None:
+    plan = given((1, 16), (1, 24))
+    found = example(plan.core, plan.preset)
+    assert list(found.axes["x"]) == [1]
+    assert not found.reaches_one
+
+
+def test_no_shape_that_fits_is_said() -> None:
+    plan = given((1, 16), (3, 1))
+    with pytest.raises(UnsupportedError, match=r"two or more along each of x\[0\], x\[1\] at once: add one"):
+        example(plan.core, plan.preset)
+
+
+def test_a_multiple_keeps_within_its_bounds() -> None:
+    """From 20 to 70 the multiples of 8 are 24 to 64: 3 · 8 to 8 · 8. Equal symbols are one dimension."""
+    x = torch.zeros(3, 24)
+    found = dims({"x": x, "y": x, "n": 4}, {"x": {1: Axis("w", 20, 70, 8)}, "y": {1: Axis("w", 20, 70, 8)}})
+    assert found["n"] is None
+    root = found["x"][1].root  # type: ignore[index]
+    assert (root.min, root.max) == (3, 8)
+    assert root is found["y"][1].root  # type: ignore[index]
+
+
+def test_libraries_are_those_of_the_classes() -> None:
+    (torchs,) = library_versions(seeded(Branches))
+    assert torchs.startswith("torch ")
