@@ -212,7 +212,8 @@ NOWHERE = 'providers=(CUDA,), provider_options={CUDA: {"device_id": "99"}}'
 
 def run_mine(project: Project, settings: str, *arguments: str) -> pytest.RunResult:
     project.write("myvariants/mine.py", MINE.format(settings=settings))
-    return project.run("-o", "perf_variants=myvariants", "--variant", "onnx-mine", *arguments)
+    result: pytest.RunResult = project.run("-o", "perf_variants=myvariants", "--variant", "onnx-mine", *arguments)
+    return result
 
 
 def test_a_fallback_fails_in_one_line(project: Project) -> None:
