@@ -52,7 +52,7 @@ def _keep(run: Session, case: Case, benchmark: Any, found: Parity, notes: dict[s
         notes={
             **built.runner.notes(),
             **notes,
-            "parity": f"{found.error:.1e} ≤ {found.limit:.1e}",
+            "parity": _parity_words(run, case, found),
             "iqr_s": f"{stats.iqr:.3e}",
             "seed": str(run.options.seed),
         },
@@ -60,6 +60,14 @@ def _keep(run: Session, case: Case, benchmark: Any, found: Parity, notes: dict[s
     )
     benchmark.extra_info[FIELD] = to_extra_info(row)
     run.rows[case.key] = row
+
+
+def _parity_words(run: Session, case: Case, found: Parity) -> str:
+    """Error and limit, as the case's variant is judged: quantised ones by SQNR against the core's floor."""
+    core, _, variant, _ = run.workbench.describe(case)
+    if variant.lossy:
+        return f"{found.sqnr_db:.1f} ≥ {core.tolerance.sqnr_db:.1f} dB"
+    return f"{found.error:.1e} ≤ {found.limit:.1e}"
 
 
 def start_cold(run: Session, case: Case, benchmark: Any) -> str:
