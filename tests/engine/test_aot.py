@@ -55,7 +55,7 @@ from pathlib import Path
 import torch, torch._inductor
 torch._inductor.aoti_compile_and_package = None
 from perf.aot_package import AotRunner
-from tests.engine.test_aot import AXES, SHAPES, SHAPES as _, toy_blueprint
+from tests.engine.test_aot import toy_blueprint
 torch.set_num_threads(int(sys.argv[2]))
 print(AotRunner(toy_blueprint(Path(sys.argv[1])), "float32").package)
 """
@@ -71,7 +71,8 @@ def by_hand(inputs: Inputs) -> Tensor:
     """3 · gain · sums of 8 columns, in float64."""
     x = inputs["x"].double()
     sums = torch.stack([x[:, start : start + 8].sum(1) for start in range(0, x.shape[1], 8)], 1)
-    return 3.0 * sums * inputs["gain"].double()[:, None]
+    y: Tensor = 3.0 * sums * inputs["gain"].double()[:, None]
+    return y
 
 
 def draw(batch: int, width: int, gains: int | None = None) -> Inputs:
@@ -164,9 +165,9 @@ def key(cache: Path, module: nn.Module | None = None, dtype: str = "float32") ->
 def test_what_decides_the_code_is_in_the_name(runner: AotRunner, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights, dtype, threads (Inductor's loops have their number in them), processor, Inductor's settings, torch."""
     heavier = toy_blueprint(home).module("float32")
-    heavier.weight.data = torch.tensor(3.5)  # type: ignore[union-attr]
+    heavier.weight.data = torch.tensor(3.5)
     found = [key(home), key(home, heavier), key(home, dtype="bfloat16")]
-    with torch._inductor.config.patch(max_autotune=True):  # type: ignore[attr-defined]
+    with torch._inductor.config.patch(max_autotune=True):
         found.append(key(home))
     for target, value in (
         ("torch.get_num_threads", 97),
