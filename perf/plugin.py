@@ -5,6 +5,7 @@ Without `perf_cores` in the project's pytest configuration the plugin does nothi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,9 +76,13 @@ def pytest_collection(session: pytest.Session) -> None:
     options = session.config.stash.get(OPTIONS, None)
     if options is None:
         return
-    from perf.gate import Gate
-    from perf.session import Session
-
+    try:
+        from perf.gate import Gate
+        from perf.session import Session
+    except ModuleNotFoundError as error:
+        raise pytest.UsageError(
+            f"package {error.name} is not installed in {sys.prefix}: pip install coregate"
+        ) from None
     try:
         run = Session.start(options)
         gate = Gate.open(run, session.config._benchmarksession)  # type: ignore[attr-defined]
