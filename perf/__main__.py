@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perf.errors import CoregateError
-from perf.store.baselines import accept
+from perf.store.baselines import KEEP, accept
 
 
 def parser() -> argparse.ArgumentParser:
@@ -17,14 +17,24 @@ def parser() -> argparse.ArgumentParser:
     accepting = commands.add_parser("accept", help="append recorded runs to the baseline of their machine class")
     accepting.add_argument("runs", nargs="+", type=Path, metavar="RUN.json", help="from --benchmark-autosave or -json")
     accepting.add_argument("--reason", required=True, help="why these runs are the new normal; kept in the file")
+    accepting.add_argument(
+        "--keep",
+        type=int,
+        default=KEEP,
+        metavar="N",
+        help="newest runs kept beside the oldest (default: %(default)s)",
+    )
     accepting.add_argument("--baselines", type=Path, default=Path("perf/baselines"), help="(default: %(default)s)")
     accepting.set_defaults(run=_accept)
     return top
 
 
 def _accept(arguments: argparse.Namespace) -> int:
-    for run in arguments.runs:
-        print(f"accepted {run} as {accept(run, arguments.baselines, arguments.reason)}")
+    if arguments.keep < 1:
+        raise CoregateError(f"--keep {arguments.keep}: 1 or more is wanted")
+    accepted = accept(arguments.runs, arguments.baselines, arguments.reason, arguments.keep)
+    for run, target in zip(arguments.runs, accepted, strict=True):
+        print(f"accepted {run} as {target}")
     return 0
 
 

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from perf.contract import Case, Core, GraphSubject, LoadSubject, Skip, Variant
+from perf.contract import Case, Core, Skip, Variant
 from perf.covering import chosen
 from perf.errors import CoregateError
 
@@ -133,55 +133,18 @@ def expand(catalogue: Catalogue, selection: Selection) -> tuple[list[Case], list
     variants = {device: _variants(catalogue, device, selection, missing) for device in selection.devices}
     cases: list[Case] = []
     skips: list[Skip] = []
-    for core, device in product(_select(catalogue.cores, selection.cores), selection.devices):
+    for core, device in product(select(catalogue.cores, selection.cores), selection.devices):
         for case in _cases_of(catalogue.cores[core], device, selection, variants[device]):
-            reason = _why_not(catalogue, case, missing)
-            if reason is None:
+            skip = _skip(catalogue, case, missing)
+            if skip is None:
                 cases.append(case)
             else:
-                skips.append(Skip(case, reason))
+                skips.append(skip)
     return cases, skips
 
 
-def graph_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubject]:
-    """What to count graphs for: variants and shapes do not narrow it, since the count runs a core's whole sequence.
-
-    The standard matrix leaves `dynamic` to torch; the others force it either way as well.
-    """
-    return [
-        GraphSubject(core, preset, device, dynamic)
-        for core, device in product(_select(catalogue.cores, selection.cores), selection.devices)
-        for preset in _presets(catalogue.cores[core], device, selection)
-        for dynamic in ((None,) if selection.matrix == "standard" else (None, True, False))
-    ]
-
-
-def plan_subjects(catalogue: Catalogue, selection: Selection) -> list[GraphSubject]:
-    """Pure cores whose serving plan speaks of shapes that the preset has."""
-    return [
-        subject
-        for subject in graph_subjects(catalogue, selection)
-        if subject.dynamic is None and _planned(catalogue.cores[subject.core], subject.preset)
-    ]
-
-
-def _planned(core: Core, preset: str) -> bool:
-    names = {shape.name for shape in core.presets[preset].shapes}
-    return core.plan is not None and not core.impure and bool(names & set(core.plan.served))
-
-
-def load_subjects(catalogue: Catalogue, selection: Selection) -> list[LoadSubject]:
-    """What reading weights is timed for: both formats, whatever the variant and the shape."""
-    return [
-        LoadSubject(core, preset, device, suffix)
-        for core, device in product(_select(catalogue.cores, selection.cores), selection.devices)
-        for preset in _presets(catalogue.cores[core], device, selection)
-        for suffix in (".pt", ".safetensors")
-    ]
-
-
 def _cases_of(core: Core, device: str, selection: Selection, variants: Sequence[str]) -> Iterator[Case]:
-    for preset in _presets(core, device, selection):
+    for preset in presets_of(core, device, selection):
         for variant, shape in product(variants, _shapes(core, preset, selection)):
             yield Case(core.name, preset, variant, shape, device)
 
@@ -189,7 +152,7 @@ def _cases_of(core: Core, device: str, selection: Selection, variants: Sequence[
 def _variants(catalogue: Catalogue, device: str, selection: Selection, missing: Missing) -> list[str]:
     """By name where names are given, whatever the matrix; else what the matrix holds."""
     if selection.variants:
-        return _select(catalogue.variants, selection.variants)
+        return select(catalogue.variants, selection.variants)
     runs = frozenset(
         variant.name
         for variant in catalogue.variants.values()
@@ -198,11 +161,11 @@ def _variants(catalogue: Catalogue, device: str, selection: Selection, missing: 
     return chosen(catalogue.variants.values(), device, selection.matrix, runs)
 
 
-def _presets(core: Core, device: str, selection: Selection) -> list[str]:
+def presets_of(core: Core, device: str, selection: Selection) -> list[str]:
     """Those asked for, else the device's default (in the full matrix, all of its size), else the core's first."""
     default = DEFAULT_PRESET.get(device, "tiny")
     patterns = selection.presets or ((f"{default}*",) if selection.matrix == "full" else (default,))
-    return _select(core.presets, patterns) or ([] if selection.presets else list(core.presets)[:1])
+    return select(core.presets, patterns) or ([] if selection.presets else list(core.presets)[:1])
 
 
 def _shapes(core: Core, preset: str, selection: Selection) -> list[str]:
@@ -212,7 +175,15 @@ def _shapes(core: Core, preset: str, selection: Selection) -> list[str]:
     return names if selection.matrix == "full" else names[:1]
 
 
-def _why_not(catalogue: Catalogue, case: Case, missing: Missing) -> str | None:
+def _skip(catalogue: Catalogue, case: Case, missing: Missing) -> Skip | None:
+    unfit = _why_not(catalogue, case)
+    if unfit is not None:
+        return Skip(case, unfit)
+    lacking = missing(case.variant, case.device)
+    return None if lacking is None else Skip(case, lacking, lacking=True)
+
+
+def _why_not(catalogue: Catalogue, case: Case) -> str | None:
     core, variant = catalogue.cores[case.core], catalogue.variants[case.variant]
     for pattern, reason in core.unsupported.items():
         if fnmatchcase(case.variant, pattern):
@@ -221,7 +192,7 @@ def _why_not(catalogue: Catalogue, case: Case, missing: Missing) -> str | None:
         return f"not exported: {core.impure}"
     if case.device not in variant.devices:
         return f"runs on {' and '.join(variant.devices)} only"
-    return missing(case.variant, case.device)
+    return None
 
 
 def _check_names(catalogue: Catalogue, selection: Selection) -> None:
@@ -241,7 +212,8 @@ def _check_names(catalogue: Catalogue, selection: Selection) -> None:
                 raise CoregateError(f"{option} {pattern}: no such name; near: {', '.join(near) or 'none known'}")
 
 
-def _select(names: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
+def select(names: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
+    """Those that a pattern fits, all where there is none."""
     return [name for name in names if not patterns or _any(patterns, name)]
 
 

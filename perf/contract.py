@@ -221,6 +221,10 @@ class GraphSubject:
         return f"{self.core}/{self.preset}/{self.device}/dynamic={self.dynamic}"
 
 
+WEIGHTS = "weights"
+"""Stands in a load subject's key where a case has its shape."""
+
+
 @dataclass(frozen=True)
 class LoadSubject:
     """Core × preset × device × file suffix: what reading weights is timed for."""
@@ -232,12 +236,14 @@ class LoadSubject:
 
     @property
     def key(self) -> str:
-        return f"{self.core}/{self.preset}/eager-fp32/weights/{self.device}#load{self.suffix}"
+        return f"{self.core}/{self.preset}/eager-fp32/{WEIGHTS}/{self.device}#load{self.suffix}"
 
 
 @dataclass(frozen=True)
 class Skip:
-    """A case that cannot run here, and why: what is missing and, where a command brings it, that command."""
+    """A case that cannot run here, and why: what is missing and, where a command brings it, that command. `lacking` is
+    whether the machine lacks it; else the core and the variant do not go together."""
 
     case: Case
     reason: str
+    lacking: bool = False

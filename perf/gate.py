@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from perf.confirm import Command
+from perf.contract import Skip
 from perf.errors import CoregateError
-from perf.judge import verdict
 from perf.judge.verdict import LATENCY
+from perf.judgement import Judgement, judge
 from perf.outcome import FAILING, Verdict, Word
 from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
@@ -18,13 +20,12 @@ from perf.report.coldstart import coldstart_table
 from perf.report.graphs import graph_table, write_json
 from perf.report.placement import placement_table, write_placements
 from perf.report.quantized import quantised_table
-from perf.scope import owed
 from perf.session import Session
 from perf.store.baselines import Run, load
 from perf.store.benchmark_storage import Storage
 
 DEFAULT_STORAGE = "file://./.benchmarks"
-USAGE = CoregateError.exit_code
+USAGE, UNDECIDED = CoregateError.exit_code, 6
 
 
 @dataclass
@@ -35,19 +36,22 @@ class Gate:
     plain: Any
     baseline: list[Run]
     ratchet: Ratchet
-    verdicts: list[Verdict] = field(default_factory=list)
+    again: Command
+    judged: Judgement = field(default_factory=Judgement)
     problems: list[str] = field(default_factory=list)
 
     @classmethod
-    def open(cls, run: Session, plain: Any) -> Gate:
-        """Load the baseline and point pytest-benchmark's session (`plain`) at our folders.
+    def open(cls, run: Session, plain: Any, again: Command) -> Gate:
+        """Load the baseline and point pytest-benchmark's session (`plain`) at our folders. `again` starts this run
+        anew.
 
         Raises:
             CoregateError: a baseline file is damaged, or the folder to save in cannot be written.
         """
         storage = _storage(run, plain)
         comparing = bool(run.options.compare) or run.options.require_baseline
-        gate = cls(run, plain, _chosen(storage, run.options.compare) if comparing else [], Ratchet.open(run))
+        baseline = _chosen(storage, run.options.compare) if comparing else []
+        gate = cls(run, plain, baseline, Ratchet.open(run), again)
         if plain.save or plain.autosave:
             storage.check_writable()
         plain.storage, plain.machine_id = storage, run.machine_class
@@ -56,13 +60,23 @@ class Gate:
         return gate
 
     @property
+    def verdicts(self) -> list[Verdict]:
+        return self.judged.verdicts
+
+    @property
+    def _lacking(self) -> list[Skip]:
+        """Cases that this machine could run with more installed or attached."""
+        return [skip for skip in self.run.not_run if skip.lacking]
+
+    @property
     def comparing(self) -> bool:
         return bool(self.run.options.compare) or self.run.options.require_baseline
 
     def finish(self) -> None:
         """Judge, and keep pytest-benchmark's own table back where every benchmark is a case of ours."""
         if self.comparing and self.baseline:
-            self.verdicts = self._judge()
+            self.judged = judge(self.run, self.baseline, self.again)
+        self.problems += [*self.judged.problems, *filter(None, [self.plain.storage.refused])]
         self._try(self.ratchet.finish)
         if self.run.rows and len(self.run.rows) == len(self.plain.benchmarks) and not self.plain.verbose:
             self.plain.quiet = True
@@ -72,15 +86,21 @@ class Gate:
             self._try(write_placements, self.run.options.placement_report, list(self.run.placements.items()))
 
     def exit_status(self, status: int) -> int:
-        """1 beats all but interruption and errors; then 4 for what could not be compared or written."""
+        """1 beats all but interruption and errors; then 4 for what could not be compared or written, then 6 for what
+        could not be told."""
         if status not in (0, 5):
             return status
         if self.ratchet.failed or any(found.word in FAILING for found in self.verdicts):
             return 1
         if self.run.options.require_baseline and not self.baseline:
             return 1
+        if self.run.options.strict_catalogue and self._lacking:
+            return 1
         nothing = bool(self.run.options.compare) and not self.run.rows
-        return USAGE if self.problems or nothing or self._all_incomparable() else status
+        if self.problems or nothing or self._all_incomparable():
+            return USAGE
+        undecided = any(found.word is Word.INCONCLUSIVE for found in self.verdicts)
+        return UNDECIDED if undecided and self.run.options.inconclusive == "fail" else status
 
     def sections(self) -> Iterator[tuple[str, list[str]]]:
         if self.run.graphs:
@@ -96,31 +116,17 @@ class Gate:
         if self.run.starts:
             yield "coregate: cold start", coldstart_table(self.run.starts)
         if self.run.not_run and (self.run.checked or self.run.left_out or self.run.unsupported):
-            yield "coregate: not run", skip_lines(self.run.not_run)
+            yield "coregate: not run", [*skip_lines(self.run.not_run), *self._strict_words()]
         if self.ratchet.lines():
             yield "coregate: counters", self.ratchet.lines()
         said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
         if said:
             yield "coregate: baseline", said
 
-    def _judge(self) -> list[Verdict]:
-        run = self.run
-        rows = list(run.rows.values())
-        kept = [before.rows for before in self.baseline]
-        absent = run.left_out | {key: f"cannot run here: {skip.reason}" for key, skip in run.unsupported.items()}
-        lost = owed(
-            run.catalogue, run.options.selection, {key for rows_ in kept for key in rows_}, set(run.rows), absent
-        )
-        wrong = [(key, why) for key, why in run.left_out.items() if key not in run.rows]
-        gone = [(key, why) for key, why in lost if key not in run.left_out]
-        return [
-            *verdict.judge(rows, kept, self._budgets()),
-            *verdict.wrong(wrong),
-            *verdict.missing(gone if rows or wrong else []),
-        ]
-
-    def _budgets(self) -> verdict.Budgets:
-        return {case.key: self.run.catalogue.cores[case.core].budgets for case in self.run.cases}
+    def _strict_words(self) -> list[str]:
+        if not (self.run.options.strict_catalogue and self._lacking):
+            return []
+        return [f"--strict-catalogue: {plural(len(self._lacking), 'case')} could not run for want of something: failed"]
 
     def _all_incomparable(self) -> bool:
         return bool(self.verdicts) and all(found.word is Word.INCOMPARABLE for found in self.verdicts)
@@ -139,7 +145,9 @@ class Gate:
                 "no case was timed: nothing was compared. Run the latency suite: pytest perf/suites --benchmark-compare"
             ]
         return [
-            f"compared with {plural(len(self.baseline), 'accepted run')} in {_short(folder, self.run.options.root)}"
+            f"compared with {plural(len(self.baseline), 'accepted run')} in {_short(folder, self.run.options.root)}",
+            *filter(None, [self.judged.machine and f"the machine moved: control {self.judged.machine}"]),
+            *self.judged.drifts,
         ]
 
     def _try(self, action: Any, *arguments: Any) -> None:
@@ -155,9 +163,10 @@ def _storage(run: Session, plain: Any) -> Storage:
     own = run.options.root / ".benchmarks"
     if chosen != DEFAULT_STORAGE:
         folder = Path(chosen.removeprefix("file://"))
-        return Storage(folder, folder, run.machine_class, plain.logger)
-    target = run.options.baselines if plain.save else own
-    return Storage(run.options.baselines, target, run.machine_class, plain.logger)
+        return Storage(folder, folder, run.machine_class, plain.logger, accepts=False)
+    accepts = bool(plain.save)
+    target = run.options.baselines if accepts else own
+    return Storage(run.options.baselines, target, run.machine_class, plain.logger, accepts)
 
 
 def _chosen(storage: Storage, compare: str | bool | None) -> list[Run]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perf.catalogue import Selection
+from perf.contract import WEIGHTS, Case
 from perf.covering import MATRICES
 from perf.errors import CoregateError
 
@@ -40,7 +42,12 @@ class Options:
     seed: int
     compare: str | bool | None
     save: str | None
+    cases: tuple[str, ...]
+    """Keys from `--case`; empty where none was given."""
+    confirm: int
+    inconclusive: str
     require_baseline: bool
+    strict_catalogue: bool
     graph_report: Path | None
     placement_report: Path | None
     accept_counters: bool
@@ -72,7 +79,26 @@ def add_options(parser: pytest.Parser) -> None:
         help="the variants everyone wants (default); every option value at least once; the whole product",
     )
     group.addoption("--perf-seed", type=int, metavar="N", help="seed of the inputs (default: drawn afresh and printed)")
+    group.addoption(
+        "--case", action="append", default=[], metavar="KEY", help="run this case alone, by its key; repeatable"
+    )
+    group.addoption(
+        "--confirm",
+        type=_times,
+        default=2,
+        metavar="N",
+        help="measure a suspect again in N fresh processes (default: 2)",
+    )
+    group.addoption(
+        "--inconclusive",
+        choices=("fail", "pass"),
+        default="fail",
+        help="exit status where nothing is worse and something could not be told: 6 (default), or 0",
+    )
     group.addoption("--require-baseline", action="store_true", help="fail where this machine class has no baseline")
+    group.addoption(
+        "--strict-catalogue", action="store_true", help="fail where a case cannot run for want of a package or a device"
+    )
     group.addoption("--graph-report", metavar="FILE.json", help="write graphs, breaks and recompiles to FILE.json")
     group.addoption(
         "--placement-report", metavar="FILE.json", help="write which node ran on which provider to FILE.json"
@@ -92,19 +118,16 @@ def read_options(config: pytest.Config) -> Options:
         root=root,
         core_folders=tuple(root / name for name in config.getini("perf_cores")),
         variant_folders=tuple(root / name for name in config.getini("perf_variants")),
-        selection=Selection(
-            cores=tuple(option.core),
-            variants=tuple(option.variant),
-            presets=tuple(option.preset),
-            shapes=tuple(option.shape),
-            devices=tuple(option.device) or ("cpu",),
-            matrix=option.matrix,
-        ),
-        default_device=not option.device,
+        selection=_selection(option),
+        default_device=not option.device and not option.case,
         seed=secrets.randbelow(2**31) if option.perf_seed is None else option.perf_seed,
         compare=getattr(option, "benchmark_compare", None),
         save=getattr(option, "benchmark_save", None),
+        cases=tuple(option.case),
+        confirm=option.confirm,
+        inconclusive=option.inconclusive,
         require_baseline=option.require_baseline,
+        strict_catalogue=option.strict_catalogue,
         graph_report=Path(option.graph_report) if option.graph_report else None,
         placement_report=Path(option.placement_report) if option.placement_report else None,
         accept_counters=option.accept_counters,
@@ -113,6 +136,44 @@ def read_options(config: pytest.Config) -> Options:
         weights=dict(_core_and_path(given) for given in option.weights),
         weights_module=config.getini("perf_weights"),
     )
+
+
+def _selection(option: argparse.Namespace) -> Selection:
+    """By patterns; or, where cases are named, what is wide enough to hold them."""
+    if option.case:
+        return _holding([_case(key) for key in option.case])
+    return Selection(
+        cores=tuple(option.core),
+        variants=tuple(option.variant),
+        presets=tuple(option.preset),
+        shapes=tuple(option.shape),
+        devices=tuple(option.device) or ("cpu",),
+        matrix=option.matrix,
+    )
+
+
+def _holding(cases: Sequence[Case]) -> Selection:
+    shapes = {case.shape for case in cases} - {WEIGHTS}
+    return Selection(
+        cores=tuple(sorted({case.core for case in cases})),
+        variants=tuple(sorted({case.variant for case in cases})),
+        presets=tuple(sorted({case.preset for case in cases})),
+        shapes=tuple(sorted(shapes)),
+        devices=tuple(sorted({case.device for case in cases})),
+    )
+
+
+def _case(key: str) -> Case:
+    try:
+        return Case.parse(key)
+    except ValueError as error:
+        raise CoregateError(f"--case {error}: copy one from the table, with slashes for blanks") from None
+
+
+def _times(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text}: a number of processes is wanted, 0 or more")
+    return int(text)
 
 
 def _core_and_path(given: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from perf.errors import CoregateError, UnsupportedError
 from perf.options import Options, add_options, read_options
 
 if TYPE_CHECKING:
+    from perf.confirm import Command
     from perf.gate import Gate
     from perf.session import Session
 
@@ -23,12 +24,11 @@ MARKS = {
     "graphbreaks": "is the core whole? graphs, breaks and recompiles, counted with a cheap backend",
     "recompiles": "does the warm-up cover what is served? a core's serving plan, with no compilation in it",
     "placement": "is it where it was asked to be? ONNX Runtime's nodes on each provider, and the copies between",
+    "perf_budget": "by how much a metric of this test's cases may grow: perf_budget(latency_s=0.1)",
     "latency": "is the variant fast? what a caller waits",
     "coldstart": "how soon does it start? fresh processes; runs only where it is asked for, by -m or by its file",
     "loading": "how soon are weights in? .pt and .safetensors; runs only where it is asked for, by -m or by its file",
 }
-ON_REQUEST = ("coldstart", "loading")
-PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3}
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 GATE: pytest.StashKey[Gate] = pytest.StashKey()
@@ -85,17 +85,31 @@ def pytest_collection(session: pytest.Session) -> None:
         ) from None
     try:
         run = Session.start(options)
-        gate = Gate.open(run, session.config._benchmarksession)  # type: ignore[attr-defined]
+        gate = Gate.open(run, session.config._benchmarksession, _again(session.config))  # type: ignore[attr-defined]
     except CoregateError as error:
         raise pytest.UsageError(str(error)) from None
     session.config.stash[SESSION], session.config.stash[GATE] = run, gate
+
+
+def _again(config: pytest.Config) -> Command:
+    """This run's own command line, without what chose its cases."""
+    from perf.confirm import CARRIED, Command
+
+    given = config.option
+    arguments = [*(["--pyargs"] if given.pyargs else []), *config.args, f"--rootdir={config.rootpath}"]
+    arguments += [f"-c={config.inipath}"] if config.inipath else []
+    arguments += [part for override in given.override_ini or () for part in ("-o", override)]
+    arguments += [part for weights in given.weights for part in ("--weights", weights)]
+    arguments += [f"{option}={getattr(given, name)}" for name, option in CARRIED.items()]
+    arguments += [f"--perf-seed={config.stash[OPTIONS].seed}"]
+    return Command(tuple(map(str, arguments)), config.invocation_params.dir)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     run = metafunc.config.stash.get(SESSION, None)
     if "case" in metafunc.fixturenames:
         metafunc.parametrize("case", _case_params(run) if run else [])
-    from perf.catalogue import graph_subjects, load_subjects, plan_subjects
+    from perf.subjects import graph_subjects, load_subjects, plan_subjects
 
     for name, subjects in (
         ("graph_subject", graph_subjects),
@@ -116,40 +130,18 @@ def _case_params(run: Session) -> list[Any]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All of one variant in a row, parity before speed, so that it is built once."""
     run = config.stash.get(SESSION, None)
     if run is None:
         return
-    order = {case: index for index, case in enumerate(run.cases)}
+    from perf.items import chosen, read_budgets
 
-    def rank(item: pytest.Item) -> tuple[int, int]:
-        case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
-        return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0)) if case else (-1, 0)
-
-    items[:] = [item for item in items if _concerns(run, item)]
-    left = [item for item in items if not _asked_for(config, item)]
+    words = (config.option.markexpr, *map(str, config.args))
+    kept = chosen(run, items, words)
+    read_budgets(run, kept)
+    left = [item for item in items if item not in set(kept)]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
-    items.sort(key=rank)
-
-
-def _asked_for(config: pytest.Config, item: pytest.Item) -> bool:
-    """What starts processes or writes whole checkpoints takes too long to come with every run."""
-    named = [mark for mark in ON_REQUEST if item.get_closest_marker(mark)]
-    words = (config.option.markexpr, *map(str, config.args))
-    return not named or any(mark in word for mark in named for word in words)
-
-
-def _concerns(run: Session, item: pytest.Item) -> bool:
-    """Neither what pytest makes of an empty parameter set (no core has a plan, say), nor the placement of a variant
-    that is not ONNX Runtime's.
-    """
-    if not hasattr(item, "callspec"):
-        return True
-    if item.callspec.id.startswith("NOTSET"):
-        return False
-    return item.get_closest_marker("placement") is None or run.places(item.callspec.params.get("case"))
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perf.catalogue import expand, graph_subjects
+from perf.catalogue import expand
 from perf.judge.counters import HARDWARE_BOUND, differing_places, judge, software_moved
 from perf.measure.machine import software
 from perf.outcome import FAILING, Verdict, Word
 from perf.session import Session
 from perf.store.counters import Accepted, Counted, read, write
+from perf.subjects import graph_subjects
 
 
 @dataclass

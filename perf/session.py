@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,8 @@ from perf.workbench import Workbench, build_module
 class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
-    `left_out` maps the key of a case that should have been timed and was not to the reason.
+    `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
+    tests (`perf_budget`) by key; `controls` are seconds of the control cases by name, empty where nothing was timed.
     """
 
     options: Options
@@ -46,6 +47,8 @@ class Session:
     graphs: dict[str, GraphReport] = field(default_factory=dict)
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
+    budgets: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    controls: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def start(cls, options: Options) -> Session:
@@ -75,7 +78,15 @@ class Session:
         return machine.machine_class(self.hardware)
 
     def machine_info(self) -> dict[str, Any]:
-        return {"class": self.machine_class, "hardware": self.hardware, "software": machine.software()}
+        """What a run keeps of itself beside its rows: the machine, and what forbids it to become a baseline."""
+        return {
+            "class": self.machine_class,
+            "hardware": self.hardware,
+            "software": machine.software(),
+            "controls": self.controls,
+            "wrong": sorted(key for key in self.left_out if key not in self.rows),
+            "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := _disturbed(row))],
+        }
 
     def parity(self, case: Case) -> Parity:
         """Checked once; a case that is not at parity, or does not build, is left out of timing with its reason.
@@ -179,6 +190,12 @@ class Session:
             default=str,
         )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _disturbed(row: Row) -> str:
+    """Other processes on the card: their work is in our numbers."""
+    others = row.notes.get("foreign_processes", "")
+    return f"{others} on the card" if others else ""
 
 
 def _not_whole(report: GraphReport) -> str:

@@ -1,23 +1,37 @@
-"""Verdicts, first form: the ratio of this run's median to the median of the baseline's runs, against a budget."""
+"""Verdicts: one run's values beside the accepted runs, as words.
+
+Three runs or more in the baseline are judged by the noise between runs (`perf.judge.noise`, `perf.judge.suite`); fewer
+are provisional and judged by their ratio to the median, beyond the budget and nothing else. Either way a first value
+that is beyond is a suspect, and what re-measuring says of it is in `again`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 
+from perf.judge.drift import drift, drift_line
+from perf.judge.noise import PROVISIONAL, Noise, estimate
+from perf.judge.suite import judge_value, per_test_level
 from perf.outcome import Row, Verdict, Word
 
 Budgets = Mapping[str, Mapping[str, float]]
+Again = Mapping[tuple[str, str], Sequence[float]]
+"""(key, metric) → what fresh processes measured after the run did."""
 
 BUDGETS: Mapping[str, float] = {
     "latency_s": 0.05,
     "device_s": 0.02,
+    "cpu_s": 0.05,
+    "host_instructions": 0.02,
     "cold_s": 0.15,
     "warm_s": 0.15,
     "artifacts_s": 0.15,
     "load_s": 0.15,
     "peak_bytes": 0.02,
+    "nvml_peak_bytes": 0.05,
     "rss_peak_bytes": 0.05,
 }
 """By how much a metric may grow; one that stands in no budget is kept and not judged. A core's own come first."""
@@ -25,42 +39,115 @@ BUDGETS: Mapping[str, float] = {
 LATENCY = "latency_s"
 
 
-def judge(rows: Iterable[Row], baseline: Sequence[Mapping[str, Row]], own: Budgets) -> list[Verdict]:
-    """A verdict for each budgeted metric of each row. `baseline` are the accepted runs, oldest first; `own` maps keys
-    to budgets that override the defaults.
+@dataclass(frozen=True)
+class Beside:
+    """One metric of one case: this run's value and those of the accepted runs of the same workload, oldest first, all
+    positive and in the metric's unit."""
+
+    key: str
+    metric: str
+    now: float
+    history: tuple[float, ...]
+    budget: float
+
+    def verdict(self, word: Word, note: str) -> Verdict:
+        return Verdict(self.key, self.metric, word, self.now, median(self.history), self.budget, note)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What can be judged (`pairs`), what cannot (`apart`), and the noise of every metric of every case."""
+
+    pairs: Sequence[Beside]
+    apart: Sequence[Verdict]
+    noise: Mapping[tuple[str, str], Noise]
+
+    def verdicts(self, again: Again) -> list[Verdict]:
+        """A word for each pair, in the order of the rows; then what could not be judged."""
+        if not self.pairs:
+            return list(self.apart)
+        level = per_test_level(len(self.pairs))
+        judged = (self._judged(pair, again.get((pair.key, pair.metric), ()), level) for pair in self.pairs)
+        return [*judged, *self.apart]
+
+    def _judged(self, pair: Beside, again: Sequence[float], level: float) -> Verdict:
+        if len(pair.history) < PROVISIONAL:
+            return _provisional(pair, again)
+        noise = self.noise[pair.key, pair.metric]
+        return pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level))
+
+    def drifts(self) -> list[str]:
+        """A line for each pair that is beyond its budget from the oldest accepted run."""
+        found = ((pair, drift_line(drift(pair.history, pair.now), pair.budget)) for pair in self._settled())
+        return [f"{pair.key}: {pair.metric}: {line}" for pair, line in found if line]
+
+    def _settled(self) -> Iterable[Beside]:
+        return (pair for pair in self.pairs if len(pair.history) >= PROVISIONAL)
+
+
+def compare(rows: Iterable[Row], baseline: Sequence[Mapping[str, Row]], own: Budgets) -> Comparison:
+    """Lay each budgeted metric of each row beside the accepted runs (`baseline`, oldest first). `own` maps keys to
+    budgets that override the defaults.
     """
-    found: list[Verdict] = []
+    pairs: list[Beside] = []
+    apart: list[Verdict] = []
     for row in rows:
-        before = [run[row.key] for run in baseline if row.key in run]
-        budgets = {**BUDGETS, **own.get(row.key.partition("#")[0], {})}
-        found += [_verdict(row, name, before, budgets[name]) for name in row.metrics if name in budgets]
+        budgets = {**BUDGETS, **own.get(row.key, {})}
+        for metric in (name for name in row.metrics if name in budgets and row.metrics[name] > 0):
+            found = _beside(row, metric, baseline, budgets[metric])
+            (pairs if isinstance(found, Beside) else apart).append(found)  # type: ignore[arg-type]
+    return Comparison(pairs, apart, _noise(pairs, baseline))
+
+
+def _beside(row: Row, metric: str, baseline: Sequence[Mapping[str, Row]], budget: float) -> Beside | Verdict:
+    kept = [old for run in baseline if (old := run.get(row.key)) is not None and old.metrics.get(metric, 0) > 0]
+    comparable = tuple(old.metrics[metric] for old in kept if old.workload == row.workload)
+    if comparable:
+        return Beside(row.key, metric, row.metrics[metric], comparable, budget)
+    word = Word.INCOMPARABLE if kept else Word.NEW
+    note = "the workload changed: accept a new run" if kept else "no run in the baseline has this"
+    return Verdict(row.key, metric, word, row.metrics[metric], budget=budget, note=note)
+
+
+def _noise(pairs: Sequence[Beside], baseline: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], Noise]:
+    """Of each metric, learnt from all cases that the baseline has, whether this run measured them or not."""
+    found: dict[tuple[str, str], Noise] = {}
+    for metric in {pair.metric for pair in pairs}:
+        histories = {**_histories(metric, baseline), **{p.key: p.history for p in pairs if p.metric == metric}}
+        found |= {(key, metric): noise for key, noise in estimate(histories).items()}
     return found
 
 
-def _verdict(row: Row, metric: str, before: Sequence[Row], budget: float) -> Verdict:
-    found = Verdict(
-        row.key, metric, Word.NEW, row.metrics[metric], budget=budget, note="no run in the baseline has this"
-    )
-    kept = [old for old in before if metric in old.metrics]
-    comparable = [old.metrics[metric] for old in kept if old.workload == row.workload]
-    if not kept:
-        return found
-    if not comparable:
-        return replace(found, word=Word.INCOMPARABLE, note="the workload changed: accept a new run")
-    centre = median(comparable)
-    word = _word(row.metrics[metric] / centre, budget) if centre else Word.INCOMPARABLE
-    return replace(found, word=word, baseline=centre, note=_provisional(len(comparable)))
+def _histories(metric: str, baseline: Sequence[Mapping[str, Row]]) -> dict[str, tuple[float, ...]]:
+    """By key, the values of those runs that did the newest run's workload."""
+    newest = {key: row.workload for run in baseline for key, row in run.items()}
+    values: dict[str, list[float]] = {}
+    for key, row in ((key, row) for run in baseline for key, row in run.items()):
+        if row.workload == newest[key] and row.metrics.get(metric, 0) > 0:
+            values.setdefault(key, []).append(row.metrics[metric])
+    return {key: tuple(found) for key, found in values.items()}
 
 
-def _word(ratio: float, budget: float) -> Word:
-    """The budget is symmetric on the log scale: +5 % is regressed, 1/1.05 is improved."""
-    if ratio > 1.0 + budget:
-        return Word.REGRESSED
-    return Word.IMPROVED if ratio < 1.0 / (1.0 + budget) else Word.SAME
+def _provisional(pair: Beside, again: Sequence[float]) -> Verdict:
+    """The budget is symmetric on the log scale: +5 % is regressed, 1/1.05 is improved. All values must be beyond it."""
+    limit, centre = math.log1p(pair.budget), math.log(median(pair.history))
+    first, *others = (math.log(value) - centre for value in (pair.now, *again))
+    note = f"provisional: {len(pair.history)} of {PROVISIONAL} runs in the baseline"
+    if abs(first) <= limit:
+        return pair.verdict(Word.SAME, note)
+    word = Word.REGRESSED if first > 0 else Word.IMPROVED
+    sides = [math.copysign(1, first) * value > limit for value in others]
+    said = f"again {', '.join(f'{math.expm1(value):+.1%}' for value in others)}" if others else ""
+    return pair.verdict(word if all(sides) else Word.INCONCLUSIVE, "; ".join(filter(None, [said, note])))
 
 
-def _provisional(runs: int) -> str:
-    return f"provisional: {runs} of 3 runs in the baseline" if runs < 3 else ""
+def suspects(verdicts: Iterable[Verdict]) -> list[str]:
+    """Keys with a metric that calls for a second look."""
+    return sorted({found.key for found in verdicts if found.word is Word.REGRESSED})
+
+
+def with_note(found: Verdict, note: str) -> Verdict:
+    return replace(found, note="; ".join(filter(None, [found.note, note])))
 
 
 def missing(expected: Iterable[tuple[str, str]]) -> list[Verdict]:

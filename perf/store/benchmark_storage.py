@@ -3,31 +3,37 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
 from pytest_benchmark.storage.file import FileStorage
 
-from perf.store.baselines import next_path
-from perf.store.files import check_writable, write_atomically
+from perf.store.baselines import KEEP, append, unfit
+from perf.store.files import check_writable
 
 
 class Storage(FileStorage):
     """Reads from `baselines/<machine class>`; writes there on `--benchmark-save`, else to
     `.benchmarks/<machine class>`."""
 
-    def __init__(self, baselines: Path, target: Path, machine_class: str, logger: Any) -> None:
-        """Not the base's, which makes the folder it reads from."""
+    def __init__(self, baselines: Path, target: Path, machine_class: str, logger: Any, accepts: bool) -> None:
+        """Not the base's, which makes the folder it reads from. `accepts` is whether what is saved is a baseline."""
         self.path = baselines.resolve()
         self.default_machine_id = machine_class
         self.logger = logger
         self._cache: dict[Path, Any] = {}
         self._target = target / machine_class
+        self._accepts = accepts
+        self.refused = ""
 
     def save(self, output_json: Any, save: str) -> None:
-        path = next_path(self._target, save)
-        write_atomically(path, json.dumps(output_json, indent=1, default=str))
+        """A run that is to be a baseline and is not fit to be one is `refused`: pytest-benchmark calls this where an
+        error would be its own internal error."""
+        why = unfit(output_json["machine_info"].get("coregate", {})) if self._accepts else ""
+        if why:
+            self.refused = f"not saved as a baseline: {why}"
+            return
+        path = append(output_json, self._target, save, KEEP if self._accepts else None)
         self.logger.info(f"Saved benchmark data in: {path}")
 
     def newest(self, path: Path) -> dict[Path, dict[str, Any]]:

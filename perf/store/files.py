@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from perf.errors import CoregateError
@@ -41,3 +44,20 @@ def check_writable(folder: Path) -> None:
     probe = folder / ".writable"
     write_atomically(probe, "")
     probe.unlink()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time in `folder`, which is made where it is absent. The lock dies with its holder.
+
+    Raises:
+        CoregateError: the folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / ".lock").open("w")
+    except OSError as error:
+        raise CoregateError(f"cannot write {folder}: {error.strerror}: name a folder that can be written") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

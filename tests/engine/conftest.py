@@ -68,7 +68,7 @@ class Project:
 
     def time(self, *arguments: str) -> pytest.RunResult:
         """The latency suite over eager-fp32 alone, with few rounds."""
-        quick = ("--benchmark-max-time=0.02", "--benchmark-min-rounds=5", "--variant", "eager-fp32")
+        quick = ("--benchmark-max-time=0.02", "--benchmark-min-rounds=5", "--variant", "eager-fp32", "--confirm=0")
         return self.pytester.runpytest_inprocess("--pyargs", "perf.suites.test_latency", *quick, *arguments)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from perf.catalogue import Catalogue, Selection, discover, expand, graph_subjects
+from perf.catalogue import Catalogue, Selection, discover, expand
 from perf.contract import Case, Core, Preset, Shape, Variant, Work
 from perf.errors import CoregateError
+from perf.subjects import graph_subjects
 
 
 def core(name: str, **fields: Any) -> Core:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,30 +11,12 @@ from typing import Any
 
 import pytest
 
-from perf.__main__ import main
 from perf.errors import CoregateError
 from perf.outcome import Row
-from perf.store.baselines import accept, load, next_path, read_run
+from perf.store.baselines import load, next_path, read_run
 from perf.store.files import write_atomically
-from perf.store.rows import FIELD, from_benchmark, to_extra_info
-
-KEY = "toy/tiny/eager-fp32/b5/cpu"
-
-
-def entry(key: str = KEY, latency_s: float = 0.5, **row: Any) -> dict[str, Any]:
-    fields = {
-        "metrics": {"latency_s": latency_s},
-        "counters": {"graphs": 1},
-        "notes": {"n": "x"},
-        "workload": "w",
-    } | row
-    return {"fullname": key, "stats": {"median": latency_s}, "extra_info": {FIELD: to_extra_info(Row(key, **fields))}}
-
-
-def write_run(path: Path, *entries: dict[str, Any], machine: str = "a-cpu-2c") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine_info": {"coregate": {"class": machine}}, "benchmarks": list(entries)}))
-    return path
+from perf.store.rows import FIELD, from_benchmark
+from tests.engine.runs import KEY, entry, write_run
 
 
 def test_a_row_comes_back_as_it_went(tmp_path: Path) -> None:
@@ -96,28 +77,6 @@ def test_numbers_go_on_after_the_highest(tmp_path: Path) -> None:
     assert next_path(tmp_path, "x").name == "0001_x.json"
     write_run(tmp_path / "0009_a.json", entry())
     assert next_path(tmp_path, "x").name == "0010_x.json"
-
-
-def test_accept_appends_to_the_runs_own_class_with_the_reason(tmp_path: Path) -> None:
-    run = write_run(tmp_path / ".benchmarks" / "0004_nightly.json", entry())
-    accepted = accept(run, tmp_path / "baselines", "new driver")
-    assert accepted == tmp_path / "baselines" / "a-cpu-2c" / "0001_nightly.json"
-    assert json.loads(accepted.read_text())["coregate"] == {"reason": "new driver", "accepted_from": run.name}
-    assert read_run(accepted).rows == read_run(run).rows
-
-
-def test_accept_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_run(tmp_path / "0001_a.json", entry())
-    assert main(["accept", str(run), "--reason", "first", "--baselines", str(tmp_path / "b")]) == 0
-    assert (tmp_path / "b" / "a-cpu-2c" / "0001_a.json").is_file()
-    assert main(["accept", str(tmp_path / "absent.json"), "--reason", "first"]) == 4
-    assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'absent.json'} is damaged (FileNotFoundError")
-
-
-def test_a_run_without_cases_is_not_accepted(tmp_path: Path) -> None:
-    with pytest.raises(CoregateError, match="holds no case of coregate"):
-        accept(write_run(tmp_path / "0001_a.json"), tmp_path / "b", "why")
-    assert not (tmp_path / "b").exists()
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

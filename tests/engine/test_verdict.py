@@ -1,11 +1,11 @@
-"""First-form verdicts: ratio of medians against a budget."""
+"""Verdicts over whole runs: what is compared with what, and by which rule. The noise model's own are in test_noise."""
 
 from __future__ import annotations
 
 import pytest
 
-from perf.judge.verdict import judge
-from perf.outcome import Row, Word
+from perf.judge.verdict import Budgets, compare, suspects
+from perf.outcome import Row, Verdict, Word
 
 
 def row(latency_s: float, key: str = "k", workload: str = "w") -> Row:
@@ -16,24 +16,69 @@ def runs(*latencies: float, workload: str = "w") -> list[dict[str, Row]]:
     return [{"k": row(value, workload=workload)} for value in latencies]
 
 
+def judge(
+    rows: list[Row],
+    baseline: list[dict[str, Row]],
+    own: Budgets | None = None,
+    again: dict[tuple[str, str], list[float]] | None = None,
+) -> list[Verdict]:
+    return compare(rows, baseline, own or {}).verdicts(again or {})
+
+
 @pytest.mark.parametrize(
     ("now", "word"),
     [(1.049, Word.SAME), (1.051, Word.REGRESSED), (0.953, Word.SAME), (0.952, Word.IMPROVED)],  # 1 / 1.05 = 0.95238
 )
-def test_word_by_ratio_and_budget(now: float, word: Word) -> None:
-    (found,) = judge([row(now)], runs(1.0), {})
+def test_a_provisional_word_is_by_ratio_and_budget(now: float, word: Word) -> None:
+    (found,) = judge([row(now)], runs(1.0))
     assert found.word is word
     assert found.ratio == pytest.approx(now)
+    assert found.note == "provisional: 1 of 3 runs in the baseline"
 
 
 def test_the_baseline_is_the_median_of_its_runs() -> None:
-    (found,) = judge([row(2.0)], runs(1.0, 2.0, 100.0), {})
-    assert (found.word, found.baseline, found.note) == (Word.SAME, 2.0, "")
+    (found,) = judge([row(2.0)], runs(1.0, 2.0, 100.0))
+    assert found.baseline == 2.0
 
 
-def test_fewer_than_three_runs_are_provisional() -> None:
-    (found,) = judge([row(1.0)], runs(1.0, 1.0), {})
-    assert found.note == "provisional: 2 of 3 runs in the baseline"
+@pytest.mark.parametrize(
+    ("again", "word"),
+    [([1.2, 1.3], Word.REGRESSED), ([1.2, 1.04], Word.INCONCLUSIVE), ([0.5, 0.5], Word.INCONCLUSIVE)],
+)
+def test_a_provisional_suspect_is_regressed_only_where_every_process_says_so(again: list[float], word: Word) -> None:
+    (found,) = judge([row(1.2)], runs(1.0), again={("k", "latency_s"): again})
+    assert found.word is word
+    assert f"again {again[0] - 1:+.1%}" in found.note
+
+
+def test_three_runs_are_judged_by_their_noise_and_not_by_their_ratio() -> None:
+    """Runs that differ by 30 % cannot show 10 %, and runs that differ by 0.1 % can: both are over the budget of 5 %."""
+    (noisy,) = judge([row(1.1)], runs(0.85, 1.0, 1.15))
+    (steady,) = judge([row(1.1)], runs(0.999, 1.0, 1.001))
+    assert (noisy.word, steady.word) == (Word.INCONCLUSIVE, Word.REGRESSED)
+    assert "too noisy for a budget of 5.0%" in noisy.note
+
+
+def test_a_suspect_that_two_processes_do_not_confirm_is_inconclusive() -> None:
+    baseline = runs(0.999, 1.0, 1.001)
+    (found,) = judge([row(1.1)], baseline, again={("k", "latency_s"): [1.0, 1.0]})
+    assert (found.word, found.note) == (Word.SAME, "+10.0%, again +0.0%, +0.0%")
+    (kept,) = judge([row(1.1)], baseline, again={("k", "latency_s"): [1.1, 1.0995]})
+    assert kept.word is Word.REGRESSED
+
+
+def test_noise_is_learnt_from_cases_that_this_run_did_not_measure() -> None:
+    """One case of five steady runs alone, and among five unsteady ones: its scale moves towards theirs."""
+    steady = [1.0, 1.001, 0.999, 1.0005, 0.9995]
+    unsteady = [1.0, 1.3, 0.8, 1.1, 0.9]
+    alone = runs(*steady)
+    among = [
+        {**run, **{f"u{i}": row(value, key=f"u{i}") for i in range(5)}}
+        for run, value in zip(alone, unsteady, strict=True)
+    ]
+    lone = compare([row(1.0)], alone, {}).noise["k", "latency_s"]
+    pooled = compare([row(1.0)], among, {}).noise["k", "latency_s"]
+    assert pooled.scale > 1.5 * lone.scale
 
 
 def test_a_cores_budget_comes_first() -> None:
@@ -44,20 +89,39 @@ def test_a_cores_budget_comes_first() -> None:
 def test_each_budgeted_metric_is_judged_by_its_own_budget() -> None:
     now = Row("k", {"latency_s": 1.03, "device_s": 1.03, "unbudgeted_s": 9.0}, workload="w")
     before = [{"k": Row("k", {"latency_s": 1.0, "device_s": 1.0, "unbudgeted_s": 1.0}, workload="w")}]
-    found = {verdict.metric: verdict.word for verdict in judge([now], before, {})}
+    found = {verdict.metric: verdict.word for verdict in judge([now], before)}
     assert found == {"latency_s": Word.SAME, "device_s": Word.REGRESSED}
 
 
+@pytest.mark.parametrize(("now", "before"), [(0.0, 1.0), (1.0, 0.0)])
+def test_zero_is_no_time_and_is_not_judged(now: float, before: float) -> None:
+    found = judge([row(now)], runs(before))
+    assert [verdict.word for verdict in found] == ([] if now == 0 else [Word.NEW])
+
+
 def test_no_run_with_the_case_is_new() -> None:
-    (found,) = judge([row(1.0, key="other")], runs(1.0), {})
+    (found,) = judge([row(1.0, key="other")], runs(1.0))
     assert found.word is Word.NEW
 
 
 def test_another_workload_is_incomparable_not_slower() -> None:
-    (found,) = judge([row(9.0)], runs(1.0, workload="before"), {})
+    (found,) = judge([row(9.0)], runs(1.0, workload="before"))
     assert found.word is Word.INCOMPARABLE
 
 
 def test_only_runs_of_the_same_workload_count() -> None:
-    (found,) = judge([row(1.0)], [*runs(9.0, workload="before"), *runs(1.0)], {})
+    (found,) = judge([row(1.0)], [*runs(9.0, workload="before"), *runs(1.0)])
     assert (found.word, found.baseline) == (Word.SAME, 1.0)
+
+
+def test_only_what_is_regressed_calls_for_a_second_look() -> None:
+    found = judge([row(1.2), row(0.5, key="faster")], [{"k": row(1.0), "faster": row(1.0, key="faster")}])
+    assert suspects(found) == ["k"]
+
+
+def test_small_steps_that_add_up_are_drift() -> None:
+    """Six accepted runs, 1 % slower each; the new one is 1.01^6 - 1 = 6.2 % from the oldest and 1 % from the newest."""
+    found = compare([row(1.01**6)], runs(*(1.01**i for i in range(6))), {}).drifts()
+    assert found == [
+        "k: latency_s: drift: +6.2% since the oldest of 6 accepted runs, +1.0% since the newest; a trend of +1.0% a run"
+    ]

@@ -1,0 +1,69 @@
+"""Suspects are measured again in fresh processes: noise lies between processes, and a second look from within the first
+one would see the same number again. A process is pytest itself, with this run's own options, over the suspects
+alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perf.errors import CoregateError
+from perf.outcome import Row
+from perf.store.baselines import read_run
+
+MARKS = "latency or coldstart or loading"
+QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "-m", MARKS)
+CARRIED = {
+    "benchmark_min_rounds": "--benchmark-min-rounds",
+    "benchmark_max_time": "--benchmark-max-time",
+    "benchmark_warmup": "--benchmark-warmup",
+}
+"""pytest-benchmark's options that decide how a number comes about."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """How to start this run once more: pytest's arguments without what chose the cases, and the folder to start in."""
+
+    arguments: tuple[str, ...]
+    folder: Path
+
+    def measure(self, keys: Sequence[str]) -> Mapping[str, Row]:
+        """Rows of `keys` from one fresh process; of those that gave a number there.
+
+        Raises:
+            CoregateError: it wrote no run: what it said of that.
+        """
+        with tempfile.TemporaryDirectory(prefix="coregate-again-") as scratch:
+            written = Path(scratch) / "run.json"
+            chosen = [part for key in keys for part in ("--case", key)]
+            command = [sys.executable, "-m", "pytest", *self.arguments, *QUIET, *chosen, f"--benchmark-json={written}"]
+            child = subprocess.run(command, cwd=self.folder, check=False, capture_output=True, text=True)
+            if not written.exists():
+                raise CoregateError(f"could not be measured again: {_what_it_said(child)}")
+            return read_run(written).rows
+
+
+def confirm(command: Command, keys: Sequence[str], times: int) -> dict[tuple[str, str], list[float]]:
+    """(key, metric) → values of `times` fresh processes, one after the other.
+
+    Raises:
+        CoregateError: a process wrote no run.
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for _ in range(times if keys else 0):
+        for key, row in command.measure(keys).items():
+            for metric, value in row.metrics.items():
+                found.setdefault((key, metric), []).append(value)
+    return found
+
+
+def _what_it_said(child: subprocess.CompletedProcess[str]) -> str:
+    """Its last line that speaks of an error, else its last line."""
+    lines = [line.strip() for line in (child.stdout + child.stderr).splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or [f"the process ended with {child.returncode}"])[-1]

@@ -1,0 +1,80 @@
+"""Which of the collected tests run, in which order, and with which budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from perf.judge.verdict import BUDGETS
+from perf.session import Session
+
+ON_REQUEST = ("coldstart", "loading")
+PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3}
+
+
+def chosen(run: Session, items: Iterable[pytest.Item], words: Sequence[str]) -> list[pytest.Item]:
+    """Those that concern this run, in its order. `words` are where the user may have asked for a mark: `-m` and the
+    paths."""
+    return sorted((item for item in items if _concerns(run, item) and _asked_for(run, item, words)), key=_rank(run))
+
+
+def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:
+    """`@pytest.mark.perf_budget(latency_s=0.1)`, on a test that measures a case.
+
+    Raises:
+        pytest.UsageError: a metric that nothing judges, or a budget that is no share.
+    """
+    for item in items:
+        mark = item.get_closest_marker("perf_budget")
+        for metric, budget in (mark.kwargs if mark else {}).items():
+            if metric not in BUDGETS or not isinstance(budget, int | float) or not 0 <= budget < 10:
+                asked = f"{item.nodeid}: perf_budget({metric}={budget!r})"
+                raise pytest.UsageError(f"{asked}: a share such as 0.1 is wanted, of one of {', '.join(BUDGETS)}")
+        if mark:
+            run.budgets[_key(item)] = mark.kwargs
+
+
+def _rank(run: Session) -> Callable[[pytest.Item], tuple[int, int]]:
+    """All of one variant in a row, parity before speed, so that it is built once."""
+    order = {case: index for index, case in enumerate(run.cases)}
+
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        case = _given(item).get("case")
+        return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0)) if case else (-1, 0)
+
+    return rank
+
+
+def _concerns(run: Session, item: pytest.Item) -> bool:
+    """Neither what pytest makes of an empty parameter set (no core has a plan, say), nor the placement of a variant
+    that is not ONNX Runtime's.
+    """
+    if not hasattr(item, "callspec"):
+        return True
+    if item.callspec.id.startswith("NOTSET"):
+        return False
+    return item.get_closest_marker("placement") is None or run.places(item.callspec.params.get("case"))
+
+
+def _asked_for(run: Session, item: pytest.Item, words: Sequence[str]) -> bool:
+    """What starts processes or writes whole checkpoints takes too long to come with every run."""
+    if run.options.cases and "gate_session" in getattr(item, "fixturenames", ()):
+        return _key(item) in run.options.cases
+    named = [mark for mark in ON_REQUEST if item.get_closest_marker(mark)]
+    return not named or any(mark in word for mark in named for word in words)
+
+
+def _key(item: pytest.Item) -> str:
+    """What the item measures or checks, as its row's key; empty for what is about no single case."""
+    given = _given(item)
+    if "load_subject" in given:
+        return str(given["load_subject"].key)
+    key = str(given["case"].key) if "case" in given else ""
+    return f"{key}#coldstart" if item.get_closest_marker("coldstart") else key
+
+
+def _given(item: pytest.Item) -> dict[str, Any]:
+    found: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    return found

@@ -1,0 +1,86 @@
+"""The run's rows become verdicts: compared, suspects measured again, the machine's own movement taken out, causes
+named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perf.confirm import Command, confirm
+from perf.contract import Case
+from perf.errors import CoregateError
+from perf.judge import verdict
+from perf.judge.controls import excuse, moved, said
+from perf.judge.suspects import suspects
+from perf.judge.verdict import compare, with_note
+from perf.measure.machine import software
+from perf.outcome import Row, Verdict, Word
+from perf.scope import owed
+from perf.session import Session
+from perf.store.baselines import Run
+
+CHANGED = frozenset({Word.REGRESSED, Word.IMPROVED, Word.INCONCLUSIVE})
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`drifts` are lines; `machine` says which controls moved; `problems` are errors met on the way."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    drifts: list[str] = field(default_factory=list)
+    machine: str = ""
+    problems: list[str] = field(default_factory=list)
+
+
+def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
+    """Judge what `run` measured beside `baseline` (oldest first, at least one run). Suspects are measured again in as
+    many fresh processes as the run's `--confirm` says.
+    """
+    comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
+    first = comparison.verdicts({})
+    again, problems = _again(run, command, verdict.suspects(first))
+    machine = moved(run.controls, [before.controls for before in baseline])
+    judged = excuse(comparison.verdicts(again) if again else first, machine)
+    return Judgement(
+        verdicts=[*_explained(judged, run, baseline), *_unmeasured(run, baseline)],
+        drifts=comparison.drifts(),
+        machine=", ".join(map(said, machine)),
+        problems=problems,
+    )
+
+
+def _again(run: Session, command: Command, keys: list[str]) -> tuple[dict[tuple[str, str], list[float]], list[str]]:
+    """What fresh processes say, and what went wrong with them; a suspect that cannot be measured again stays one."""
+    run.workbench.close()
+    try:
+        return confirm(command, keys, run.options.confirm), []
+    except CoregateError as error:
+        return {}, [str(error)]
+
+
+def _budgets(run: Session) -> verdict.Budgets:
+    """A core's own, and before them those of the test that measured the case."""
+    cores = run.catalogue.cores
+    return {key: {**cores[Case.parse(key).core].budgets, **run.budgets.get(key, {})} for key in run.rows}
+
+
+def _explained(verdicts: Sequence[Verdict], run: Session, baseline: Sequence[Run]) -> list[Verdict]:
+    """What else moved, beside each verdict that says a change."""
+    newest = {key: (row, before.software) for before in baseline for key, row in before.rows.items()}
+    return [_with_suspects(found, run, newest) if found.word in CHANGED else found for found in verdicts]
+
+
+def _with_suspects(found: Verdict, run: Session, newest: Mapping[str, tuple[Row, Mapping[str, str]]]) -> Verdict:
+    before, accepted = newest[found.key]
+    since = suspects(run.rows[found.key], before, found.metric, software(), accepted)
+    return with_note(found, f"since the newest accepted run: {since}") if since else found
+
+
+def _unmeasured(run: Session, baseline: Sequence[Run]) -> list[Verdict]:
+    """Cases that are wrong, and cases that the baseline has and this run owes."""
+    kept = {key for before in baseline for key in before.rows}
+    absent = run.left_out | {key: f"cannot run here: {skip.reason}" for key, skip in run.unsupported.items()}
+    lost = owed(run.catalogue, run.options.selection, kept, set(run.rows), absent)
+    wrong = [(key, why) for key, why in run.left_out.items() if key not in run.rows]
+    gone = [(key, why) for key, why in lost if key not in run.left_out]
+    return [*verdict.wrong(wrong), *verdict.missing(gone if run.rows or wrong else [])]

@@ -1,0 +1,92 @@
+"""Suspects go to fresh processes: real ones, and what is made of what they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perf.confirm import Command, confirm
+from perf.errors import CoregateError
+from perf.outcome import Row
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+KEY = "toy/tiny/eager-fp32/b5/cpu"
+
+
+def recorded(project: Project, latency_s: float | None = None) -> Path:
+    """A baseline of one run, its latency as given where it is."""
+    assert project.time("--benchmark-save=first").ret == 0
+    (path,) = (project.path / "perf" / "baselines").glob("*/*.json")
+    if latency_s is not None:
+        document = json.loads(path.read_text())
+        document["benchmarks"][0]["stats"]["median"] = latency_s
+        document["machine_info"]["coregate"]["controls"] = {}
+        path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_slowdown_that_a_fresh_process_sees_as_well_is_regressed(project: Project) -> None:
+    recorded(project)
+    project.core(before="time.sleep(0.05)")
+    result = project.time("--benchmark-compare", "--confirm=1")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"regressed: {KEY}: latency_s +*over a budget of +5%, again +*provisional*"])
+
+
+def test_a_slowdown_of_the_first_process_alone_is_inconclusive(project: Project) -> None:
+    """The core is slow in the process that has the variable, which it takes away for its children."""
+    recorded(project)
+    project.core(before="time.sleep(0.05) if SLOW else None")
+    text = (project.path / "mycores/toy.py").read_text()
+    slow_here = "import os\nSLOW = os.environ.pop('SLOW_HERE', '')\n"
+    (project.path / "mycores/toy.py").write_text(slow_here + text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLOW_HERE", "yes")
+        result = project.time("--benchmark-compare", "--confirm=1")
+    assert result.ret == 6
+    result.stdout.fnmatch_lines(["1 inconclusive", f"inconclusive: {KEY}: again *provisional*"])
+
+
+def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:
+    path = recorded(project, 1.0)
+    noisy = json.loads(path.read_text())
+    for number, latency_s in ((2, 1e-5), (3, 1e3)):  # a baseline that says nothing
+        noisy["benchmarks"][0]["stats"]["median"] = latency_s
+        path.with_name(f"000{number}_noisy.json").write_text(json.dumps(noisy))
+    assert project.time("--benchmark-compare").ret == 6
+    result = project.time("--benchmark-compare", "--inconclusive=pass")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["1 inconclusive", f"inconclusive: {KEY}: *"])
+
+
+def test_a_process_that_writes_no_run_is_one_line(tmp_path: Path) -> None:
+    command = Command(("--no-such-option",), tmp_path)
+    with pytest.raises(
+        CoregateError, match=r"could not be measured again: .*error: unrecognized arguments: --no-such-option"
+    ):
+        command.measure([KEY])
+
+
+class Scripted(Command):
+    """Answers from a list, one a process."""
+
+    def __init__(self, answers: list[dict[str, Row]]) -> None:
+        super().__init__((), Path())
+        object.__setattr__(self, "answers", iter(answers))
+
+    def measure(self, keys: object) -> dict[str, Row]:
+        return next(self.answers)  # type: ignore[attr-defined, no-any-return]
+
+
+def test_values_come_by_key_and_metric_in_the_order_of_the_processes() -> None:
+    answers = [{"a": Row("a", {"latency_s": 1.0, "device_s": 2.0})}, {"a": Row("a", {"latency_s": 3.0})}]
+    assert confirm(Scripted(answers), ["a"], 2) == {("a", "latency_s"): [1.0, 3.0], ("a", "device_s"): [2.0]}
+
+
+def test_without_a_suspect_no_process_is_started() -> None:
+    assert confirm(Scripted([]), [], 2) == {}

@@ -1,0 +1,34 @@
+"""What a verdict names beside a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perf.judge.suspects import suspects
+from perf.outcome import Row
+
+
+def row(latency_s: float = 1.0, **more: Any) -> Row:
+    metrics = {"latency_s": latency_s, **more.get("metrics", {})}
+    return Row("k", metrics, more.get("counters", {}), more.get("notes", {}))
+
+
+def test_nothing_else_moved() -> None:
+    assert suspects(row(1.2), row(), "latency_s", {"torch": "2.14.1"}, {"torch": "2.14.1"}) == ""
+
+
+def test_the_other_metrics_tell_the_devices_part_from_the_hosts() -> None:
+    now = row(1.2, metrics={"device_s": 0.5, "host_s": 0.7})
+    before = row(1.0, metrics={"device_s": 0.4975, "host_s": 0.5})  # +0.5 %, not worth a word, and +40 %
+    assert suspects(now, before, "latency_s", {}, {}) == "host_s +40.0%"
+
+
+def test_counters_clocks_and_software_stand_in_one_line() -> None:
+    now = row(counters={"graphs": 2, "kernels": 40}, notes={"sm_clock_mhz": "1305", "seed": "7"})
+    before = row(counters={"graphs": 1, "kernels": 40}, notes={"sm_clock_mhz": "1980", "seed": "6"})
+    said = suspects(now, before, "latency_s", {"torch": "2.14.1"}, {"torch": "2.13.0"})
+    assert said == "graphs 1 → 2; sm_clock_mhz 1980 → 1305; torch 2.13.0 → 2.14.1"
+
+
+def test_counters_that_depend_on_the_processor_are_no_suspects() -> None:
+    assert suspects(row(counters={"inductor_kernels": 3}), row(), "latency_s", {}, {}) == ""
