@@ -18,6 +18,7 @@ from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
 from perf.report.coldstart import coldstart_table
 from perf.report.graphs import graph_table, write_json
+from perf.report.lengths import lengths_table
 from perf.report.placement import placement_table, write_placements
 from perf.report.quantized import quantised_table
 from perf.session import Session
@@ -110,6 +111,9 @@ class Gate:
         timed = {key: row for key, row in self.run.rows.items() if LATENCY in row.metrics}
         if timed or self.verdicts or self.run.left_out:
             yield f"coregate: {self.run.machine_class}", case_table(timed, self.verdicts, self.run.left_out)
+        lengths = lengths_table(timed, *self._shapes_and_families())
+        if lengths:
+            yield "coregate: by shape", lengths
         quantised = quantised_table(timed, self.run.checked) if timed else []
         if quantised:
             yield "coregate: quantised", quantised
@@ -122,6 +126,13 @@ class Gate:
         said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
         if said:
             yield "coregate: baseline", said
+
+    def _shapes_and_families(self) -> tuple[dict[tuple[str, str], list[str]], dict[str, str]]:
+        """The shapes of each core's presets, in their order, and each variant's family."""
+        catalogue = self.run.catalogue
+        presets = ((core, name, preset) for core in catalogue.cores.values() for name, preset in core.presets.items())
+        shapes = {(core.name, name): [shape.name for shape in preset.shapes] for core, name, preset in presets}
+        return shapes, {name: variant.family for name, variant in catalogue.variants.items()}
 
     def _strict_words(self) -> list[str]:
         if not (self.run.options.strict_catalogue and self._lacking):
