@@ -3,7 +3,7 @@ named."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perf.confirm import Command, confirm
@@ -11,6 +11,7 @@ from perf.contract import Case
 from perf.errors import CoregateError
 from perf.judge import verdict
 from perf.judge.controls import excuse, moved, said
+from perf.judge.counters import judge_bound, software_moved
 from perf.judge.suspects import suspects
 from perf.judge.verdict import compare, with_note
 from perf.measure.machine import software
@@ -18,6 +19,9 @@ from perf.outcome import Row, Verdict, Word
 from perf.scope import owed
 from perf.session import Session
 from perf.store.baselines import Run
+
+Newest = Mapping[str, tuple[Row, Mapping[str, str]]]
+"""By key, the newest accepted row, and the software of its run."""
 
 CHANGED = frozenset({Word.REGRESSED, Word.IMPROVED, Word.INCONCLUSIVE})
 
@@ -39,10 +43,11 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
     comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
     first = comparison.verdicts({})
     again, problems = _again(run, command, verdict.suspects(first))
+    newest = {key: (row, before.software) for before in baseline for key, row in before.rows.items()}
     machine = moved(run.controls, [before.controls for before in baseline])
     judged = excuse(comparison.verdicts(again) if again else first, machine)
     return Judgement(
-        verdicts=[*_explained(judged, run, baseline), *_unmeasured(run, baseline)],
+        verdicts=[*_explained(judged, run, newest), *_counted(run, newest), *_unmeasured(run, baseline)],
         drifts=comparison.drifts(),
         machine=", ".join(map(said, machine)),
         problems=problems,
@@ -64,16 +69,23 @@ def _budgets(run: Session) -> verdict.Budgets:
     return {key: {**cores[Case.parse(key).core].budgets, **run.budgets.get(key, {})} for key in run.rows}
 
 
-def _explained(verdicts: Sequence[Verdict], run: Session, baseline: Sequence[Run]) -> list[Verdict]:
+def _explained(verdicts: Sequence[Verdict], run: Session, newest: Newest) -> list[Verdict]:
     """What else moved, beside each verdict that says a change."""
-    newest = {key: (row, before.software) for before in baseline for key, row in before.rows.items()}
     return [_with_suspects(found, run, newest) if found.word in CHANGED else found for found in verdicts]
 
 
-def _with_suspects(found: Verdict, run: Session, newest: Mapping[str, tuple[Row, Mapping[str, str]]]) -> Verdict:
+def _with_suspects(found: Verdict, run: Session, newest: Newest) -> Verdict:
     before, accepted = newest[found.key]
     since = suspects(run.rows[found.key], before, found.metric, software(), accepted)
     return with_note(found, f"since the newest accepted run: {since}") if since else found
+
+
+def _counted(run: Session, newest: Newest) -> Iterator[Verdict]:
+    """Counters that one file for all machines cannot hold, beside the newest accepted run's."""
+    for key, row in run.rows.items():
+        before, accepted = newest.get(key, (None, {}))
+        if before is not None and before.workload == row.workload:
+            yield from judge_bound(key, row.counters, before.counters, software_moved(software(), accepted))
 
 
 def _unmeasured(run: Session, baseline: Sequence[Run]) -> list[Verdict]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perf.catalogue import expand
-from perf.judge.counters import HARDWARE_BOUND, differing_places, judge, software_moved
+from perf.judge.counters import differing_places, is_portable, judge, software_moved
 from perf.measure.machine import software
 from perf.outcome import FAILING, Verdict, Word
 from perf.session import Session
@@ -87,8 +87,8 @@ class Ratchet:
 
 
 def portable(counted: Mapping[str, Counted]) -> dict[str, Counted]:
-    """Without what depends on the processor or the checkout."""
+    """Without what depends on the processor."""
     return {
-        key: Counted({n: v for n, v in item.counters.items() if n not in HARDWARE_BOUND}, item.places)
+        key: Counted({n: v for n, v in item.counters.items() if is_portable(key, n)}, item.places)
         for key, item in counted.items()
     }

@@ -7,17 +7,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from perf.outcome import Verdict, Word
 
 MORE_IS_BETTER = frozenset({"cudagraphs", "quantized_nodes", "quantized_percent"})
-NEITHER = frozenset({"opset", "inductor_nodes", "extern_calls"})
+NEITHER = frozenset({"opset", "inductor_nodes", "extern_calls", "kernels"})
 """Descriptive: a change is said, and is neither worse nor better."""
 
-HARDWARE_BOUND = frozenset({"bytes_on_disk", "ort_nodes", "nodes_at_all", "inductor_kernels"})
-"""Counted exactly, but they depend on the processor's instruction set or on a checkout's paths, so one file for all
-machines cannot hold them; they stay on the rows, beside a machine class."""
+HARDWARE_BOUND = frozenset({"ort_nodes", "nodes_at_all", "quantized_percent", "inductor_kernels", "kernels"})
+"""Counted exactly, but they depend on the processor's or the card's instruction set, so one file for all machines
+cannot hold them; they stay on the rows, beside a machine class."""
+
+PLACED = "nodes_on_"
+"""On a CPU all nodes run there, however many ONNX Runtime lays out for its vectors; on a GPU this tells strays."""
+
+
+def is_portable(key: str, name: str) -> bool:
+    """Whether the counter `name` of the case or subject `key` is the same on every machine."""
+    return name not in HARDWARE_BOUND and not (name.startswith(PLACED) and key.endswith("/cpu"))
 
 
 def judge(key: str, now: Mapping[str, int], before: Mapping[str, int], moved: str) -> list[Verdict]:
-    """A verdict for each counter that changed. `moved` names the software that changed since, empty where none did."""
-    names = sorted({*now, *before} - HARDWARE_BOUND)
+    """A verdict for each portable counter that changed. `moved` names the software that changed since, empty where none
+    did."""
+    return _changed(key, now, before, moved, portable=True)
+
+
+def judge_bound(key: str, now: Mapping[str, int], before: Mapping[str, int], moved: str) -> list[Verdict]:
+    """The same of the other counters, beside an accepted run of the same machine class."""
+    return _changed(key, now, before, moved, portable=False)
+
+
+def _changed(
+    key: str, now: Mapping[str, int], before: Mapping[str, int], moved: str, *, portable: bool
+) -> list[Verdict]:
+    names = sorted(name for name in {*now, *before} if is_portable(key, name) is portable)
     pairs = [(name, now.get(name, 0), before.get(name, 0)) for name in names]
     return [_verdict(key, name, new, old, moved) for name, new, old in pairs if new != old]
 

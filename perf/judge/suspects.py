@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from perf.judge.counters import HARDWARE_BOUND, software_moved
+from perf.judge.counters import software_moved
 from perf.outcome import Row
 
 TELLING = 0.01
@@ -36,7 +36,7 @@ def _metrics(now: Row, before: Row, metric: str) -> Iterator[str]:
 
 
 def _counters(now: Row, before: Row) -> Iterator[str]:
-    for name in sorted({*now.counters, *before.counters} - HARDWARE_BOUND):
+    for name in sorted({*now.counters, *before.counters}):
         new, old = now.counters.get(name, 0), before.counters.get(name, 0)
         if new != old:
             yield f"{name} {old} → {new}"

@@ -114,7 +114,7 @@ def _legend(verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[st
 
 
 def _because(found: Verdict) -> str:
-    if found.ratio is not None and found.word is Word.REGRESSED:
+    if found.ratio is not None and found.word is Word.REGRESSED and found.budget:  # a counter has none, and says it all
         change = f"{found.ratio - 1:+.1%} over a budget of {found.budget:+.0%}"
         return f"{found.metric} {change}{', ' + found.note if found.note else ''}"
     return found.note

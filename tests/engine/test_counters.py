@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perf.errors import CoregateError
-from perf.judge.counters import judge, software_moved
+from perf.judge.counters import judge, judge_bound, software_moved
 from perf.outcome import Word
 from perf.store.counters import Accepted, Counted, read, write
 
@@ -43,8 +43,23 @@ def test_a_counter_that_appears_counts_from_zero() -> None:
     assert (found.metric, found.word) == ("memcpy_nodes", Word.REGRESSED)
 
 
-def test_what_depends_on_the_processor_is_not_judged() -> None:
-    assert judge("k", {"inductor_kernels": 9}, {"inductor_kernels": 5}, "") == []
+@pytest.mark.parametrize(
+    ("key", "name", "portable"),
+    [
+        ("core/tiny/v/s/cpu", "inductor_kernels", False),
+        ("core/tiny/v/s/cpu", "nodes_on_CPU", False),
+        ("core/tiny/v/s/cuda", "nodes_on_CPU", True),  # a node pushed to the CPU
+        ("core/tiny/v/s/cpu", "memcpy_nodes", True),
+        ("core/tiny/v/s/cpu", "bytes_on_disk", True),
+    ],
+)
+def test_what_depends_on_the_processor_is_judged_beside_its_own_class_alone(
+    key: str, name: str, portable: bool
+) -> None:
+    one, other = (judge, judge_bound) if portable else (judge_bound, judge)
+    (found,) = one(key, {name: 9}, {name: 5}, "")
+    assert found.word is Word.REGRESSED
+    assert other(key, {name: 9}, {name: 5}, "") == []
 
 
 def test_software_that_moved_is_said_beside_it() -> None:
