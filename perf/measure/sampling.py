@@ -6,6 +6,7 @@ How closely one run knows its own median says nothing of how far the next run's 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -83,7 +84,9 @@ def sample(
     clean: list[float] = []
     suspect: list[float] = []
     while True:
-        stretch = _stretch(call, clock, before, min(plan.look_s, plan.max_s - (clock() - begun)))
+        left_s, missing = plan.max_s - (clock() - begun), plan.min_rounds - len(clean) - len(suspect)
+        at_most = sys.maxsize if left_s > 0 else max(1, missing)
+        stretch = _stretch(call, clock, before, min(plan.look_s, left_s) if left_s > 0 else plan.look_s, at_most)
         is_slow = slowed()
         (suspect if was_slow or is_slow else clean).extend(stretch)
         was_slow, width = is_slow, interval_width(clean)
@@ -100,10 +103,12 @@ def _out_of_time(clean: list[float], suspect: list[float], plan: SamplingPlan) -
     return Samples(tuple(kept), interval_width(kept), False, slowed=True)
 
 
-def _stretch(call: Callable[[], object], clock: Clock, before: Callable[[], None], length_s: float) -> list[float]:
-    """Samples for `length_s` seconds; always one."""
+def _stretch(
+    call: Callable[[], object], clock: Clock, before: Callable[[], None], length_s: float, at_most: int
+) -> list[float]:
+    """Samples for `length_s` seconds, but no more than `at_most`; always one."""
     begun, taken = clock(), [_timed(call, clock, before)]
-    while clock() - begun < length_s:
+    while len(taken) < at_most and clock() - begun < length_s:
         taken.append(_timed(call, clock, before))
     return taken
 

@@ -77,6 +77,14 @@ def test_long_calls_are_still_sampled_as_often_as_asked() -> None:
     assert found.words == "time of 3 samples"
 
 
+def test_rounds_that_outlast_the_time_are_looked_at_no_more_often() -> None:
+    machine, looks = Machine(cycle([0.25, 0.5])), []
+    plan = SamplingPlan(min_rounds=1000, max_s=1.0, look_s=75.0)
+    found = sample(machine.call, machine.clock, plan, slowed=lambda: bool(looks.append(machine.now)))
+    assert len(found.seconds) == 1000  # 375 s
+    assert len(looks) == 1 + 1 + 5  # before, at the end of the time, and every 75 s of what is left
+
+
 def test_more_rounds_than_precision_needs_can_be_asked_for() -> None:
     machine = Machine(repeat(0.5))
     assert len(sample(machine.call, machine.clock, SamplingPlan(min_rounds=30, max_s=1.0)).seconds) == 30
