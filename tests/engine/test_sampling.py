@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Callable, Iterator
 from itertools import chain, cycle, repeat
+from statistics import median
 from typing import Any
 
 import pytest
@@ -75,6 +77,16 @@ def test_long_calls_are_still_sampled_as_often_as_asked() -> None:
     found = sample(machine.call, machine.clock, SamplingPlan(min_rounds=3, max_s=1.0))
     assert found == Samples((8.0, 8.0, 8.0), math.inf, precise=False)
     assert found.words == "time of 3 samples"
+
+
+def test_stopping_when_it_is_narrow_keeps_the_interval_honest() -> None:
+    """Looking again and again until the interval is narrow could pick the lucky ones; the true median is 1/64 s."""
+    drawn = random.Random(1)
+    machines = [Machine(iter(lambda: drawn.lognormvariate(0.0, 0.03) / 64, None)) for _ in range(200)]
+    found = [sample(machine.call, machine.clock, SamplingPlan(max_s=8.0)) for machine in machines]
+    held = [abs(median(one.seconds) * 64 - 1.0) <= one.width * median(one.seconds) * 64 for one in found]
+    assert all(one.precise for one in found)
+    assert sum(held) / len(held) > 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(held))
 
 
 def test_rounds_that_outlast_the_time_are_looked_at_no_more_often() -> None:
