@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from perf.confirm import Command
@@ -40,6 +41,7 @@ class Gate:
     again: Command
     judged: Judgement = field(default_factory=Judgement)
     problems: list[str] = field(default_factory=list)
+    since: float = field(default_factory=perf_counter)
 
     @classmethod
     def open(cls, run: Session, plain: Any, again: Command) -> Gate:
@@ -55,6 +57,7 @@ class Gate:
         gate = cls(run, plain, baseline, Ratchet.open(run), again)
         if plain.save or plain.autosave:
             storage.check_writable()
+        run.controls.wanted = bool(comparing or plain.save or plain.autosave or plain.json)
         plain.storage, plain.machine_id = storage, run.machine_class
         if run.options.compare and gate.baseline:
             plain.compared_mapping = storage.newest(gate.baseline[-1].path)
@@ -123,9 +126,17 @@ class Gate:
             yield "coregate: not run", [*skip_lines(self.run.not_run), *self._strict_words()]
         if self.ratchet.lines():
             yield "coregate: counters", self.ratchet.lines()
+        if self.run.workbench.ledger.seconds:
+            yield "coregate: cost", self._cost()
         said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
         if said:
             yield "coregate: baseline", said
+
+    def _cost(self) -> list[str]:
+        """What the run's time went into, and what of it was neither building, checking nor measuring."""
+        ledger, wall_s = self.run.workbench.ledger, perf_counter() - self.since
+        spent = ", ".join(f"{name} {value:.0f} s" for name, value in sorted(ledger.seconds.items()) if value >= 0.5)
+        return [f"harness {ledger.harness_share(wall_s):.0%} of {wall_s:.0f} s{f'; {spent}' if spent else ''}"]
 
     def _shapes_and_families(self) -> tuple[dict[tuple[str, str], list[str]], dict[str, str]]:
         """The shapes of each core's presets, in their order, and each variant's family."""

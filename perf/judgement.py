@@ -44,7 +44,7 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
     first = comparison.verdicts({})
     again, problems = _again(run, command, verdict.suspects(first))
     newest = {key: (row, before.software) for before in baseline for key, row in before.rows.items()}
-    machine = moved(run.controls, [before.controls for before in baseline])
+    machine = moved(run.controls.finish(), [before.controls for before in baseline])
     judged = excuse(comparison.verdicts(again) if again else first, machine)
     return Judgement(
         verdicts=[*_explained(judged, run, newest), *_counted(run, newest), *_unmeasured(run, baseline)],
@@ -58,7 +58,8 @@ def _again(run: Session, command: Command, keys: list[str]) -> tuple[dict[tuple[
     """What fresh processes say, and what went wrong with them; a suspect that cannot be measured again stays one."""
     run.workbench.close()
     try:
-        return confirm(command, keys, run.options.confirm), []
+        with run.workbench.ledger.span("confirming"):
+            return confirm(command, keys, run.options.confirm), []
     except CoregateError as error:
         return {}, [str(error)]
 

@@ -17,6 +17,7 @@ from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
 from perf.errors import CoregateError, UnsupportedError
 from perf.measure import machine
+from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
 from perf.options import Options
 from perf.outcome import Row
@@ -31,7 +32,7 @@ class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
     `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
-    tests (`perf_budget`) by key; `controls` are seconds of the control cases by name, empty where nothing was timed.
+    tests (`perf_budget`) by key; `controls` are timed where the run is kept or compared.
     """
 
     options: Options
@@ -48,7 +49,7 @@ class Session:
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
     budgets: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    controls: dict[str, float] = field(default_factory=dict)
+    controls: ControlWatch = field(default_factory=ControlWatch)
 
     @classmethod
     def start(cls, options: Options) -> Session:
@@ -83,7 +84,7 @@ class Session:
             "class": self.machine_class,
             "hardware": self.hardware,
             "software": machine.software(),
-            "controls": self.controls,
+            "controls": self.controls.finish(),
             "wrong": sorted(key for key in self.left_out if key not in self.rows),
             "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := _disturbed(row))],
         }
@@ -126,9 +127,10 @@ class Session:
         """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not."""
         core = self.catalogue.cores[subject.core]
         preset = self._preset(subject)
-        module = build_module(preset, subject.device, "float32")
-        calls = self._calls(subject, [shape.name for shape in preset.shapes])
-        report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
+        with self.workbench.ledger.span("checking"):
+            module = build_module(preset, subject.device, "float32")
+            calls = self._calls(subject, [shape.name for shape in preset.shapes])
+            report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
         self.graphs[subject.key] = report
         self.counted[subject.key] = Counted(report.counters(), report.places())
         return "" if core.impure else _not_whole(report)
@@ -137,9 +139,10 @@ class Session:
         """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
         plan = self.catalogue.cores[subject.core].plan
         assert plan is not None
-        module = build_module(self._preset(subject), subject.device, "float32")
-        warmup, served = self._calls(subject, plan.warmup), self._calls(subject, plan.served)
-        added = added_by(module, warmup, served, dynamic=subject.dynamic, root=self.options.root)
+        with self.workbench.ledger.span("checking"):
+            module = build_module(self._preset(subject), subject.device, "float32")
+            warmup, served = self._calls(subject, plan.warmup), self._calls(subject, plan.served)
+            added = added_by(module, warmup, served, dynamic=subject.dynamic, root=self.options.root)
         if not added.graphs:
             return ""
         guard = added.recompiles[0].guard if added.recompiles else "no guard named"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from perf import fresh
 from perf.check.parity import Parity
 from perf.contract import Case, LoadSubject
 from perf.errors import UnsupportedError
-from perf.measure.device import synchronise
-from perf.measure.latency import sample
+from perf.measure.device import cold_cache, release, synchronise
+from perf.measure.fresh_load import fresh_load
+from perf.measure.kernels import attach
+from perf.measure.meters import COUNTS, host_s, measure_all, meters
+from perf.measure.nvml import CardWatch, open_card
+from perf.measure.nvml import notes as card_notes
+from perf.measure.rounds import Rounds, take_rounds
+from perf.measure.sampling import WITHIN
 from perf.outcome import Row
 from perf.session import Session
 from perf.store.rows import FIELD, to_extra_info
@@ -20,42 +25,55 @@ from perf.workbench import build_module
 
 
 def time_case(run: Session, case: Case, benchmark: Any) -> str:
-    """Sample the latency of a case that is at parity, through pytest-benchmark's fixture. Empty, or why it
-    was not."""
+    """Sample the latency of a case that is at parity into pytest-benchmark's fixture, then let the meters measure what
+    else it takes. Empty, or why it was not.
+    """
     found = run.parity_or_none(case)
     if found is None:
         benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used
         return run.left_out[case.key]
+    benchmark.fullname, benchmark.name = case.key, case.key
+    benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
+    watch = CardWatch(open_card(case.device))
+    with run.workbench.ledger.span("controls"):
+        run.controls.start(case.device)
+    with run.workbench.ledger.span("sampling"):
+        rounds = _sample(run, case, benchmark, watch)
+    if rounds is not None:
+        with run.workbench.ledger.span("metering"):
+            measured = _meter(run, case, watch)
+        notes = {**rounds.notes(), **card_notes(watch.states), "parity": _parity_words(run, case, found)}
+        _keep(run, case, benchmark, measured, notes)
+    return ""
+
+
+def _sample(run: Session, case: Case, benchmark: Any, watch: CardWatch) -> Rounds | None:
     runner, prepared = run.workbench.built(case).runner, run.workbench.prepared(case)
 
     def call() -> None:
         runner.run(prepared)
         synchronise(case.device)
 
-    benchmark.fullname, benchmark.name = case.key, case.key
-    benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
-    warm = sample(benchmark, call, perf_counter)
-    if benchmark.stats is not None:
-        _keep(
-            run, case, benchmark, found, {"warm_up": f"{warm.calls} calls, {'stable' if warm.stable else 'unstable'}"}
-        )
-    return ""
+    if case.device == "cuda":
+        attach()
+    return take_rounds(benchmark, call, WITHIN[case.device], before=cold_cache(case.device), slowed=watch.slowed)
 
 
-def _keep(run: Session, case: Case, benchmark: Any, found: Parity, notes: dict[str, str]) -> None:
-    built = run.workbench.built(case)
-    stats = benchmark.stats.stats
+def _meter(run: Session, case: Case, watch: CardWatch) -> dict[str, float]:
+    """The meters wait for the device themselves: some count the call alone."""
+    runner, prepared = run.workbench.built(case).runner, run.workbench.prepared(case)
+    release(case.device)  # what emptying the cache took
+    return measure_all(meters(case.device, watch.card), lambda: runner.run(prepared))
+
+
+def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], notes: dict[str, str]) -> None:
+    built, stats = run.workbench.built(case), benchmark.stats.stats
+    counted = {name: int(measured.pop(name)) for name in COUNTS & measured.keys()}
     row = Row(
         key=case.key,
-        metrics={"latency_s": stats.median},
-        counters=built.counters(case.shape),
-        notes={
-            **built.runner.notes(),
-            **notes,
-            "parity": _parity_words(run, case, found),
-            "iqr_s": f"{stats.iqr:.3e}",
-            "seed": str(run.options.seed),
-        },
+        metrics={"latency_s": stats.median, **measured, **host_s(stats.median, measured)},
+        counters={**built.counters(case.shape), **counted},
+        notes={**built.runner.notes(), **notes, "iqr_s": f"{stats.iqr:.3e}", "seed": str(run.options.seed)},
         workload=run.workload(case),
     )
     benchmark.extra_info[FIELD] = to_extra_info(row)
@@ -75,6 +93,7 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
     if run.parity_or_none(case) is None:
         benchmark.skipped = True
         return run.left_out[case.key]
+    extra = _package_load(run, case)
     run.workbench.close()
     options = run.options
     spec = fresh.Spec(
@@ -86,14 +105,21 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
     )
     benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
     try:
-        found = benchmark.pedantic(fresh.start, args=(spec,))
+        with run.workbench.ledger.span("sampling"):
+            found = benchmark.pedantic(fresh.start, args=(spec,))
     except fresh.ChildError as error:
         run.left_out[key] = str(error)
         return str(error)
     run.starts[key] = found
-    run.rows[key] = Row(key, fresh.as_metrics(found), workload=run.workload(case))
+    run.rows[key] = Row(key, {**fresh.as_metrics(found), **extra}, workload=run.workload(case))
     benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
     return ""
+
+
+def _package_load(run: Session, case: Case) -> dict[str, float]:
+    """Of a variant that is a file on its own (an AOTInductor package): seconds to load it in a process of its own."""
+    package: Path | None = getattr(run.workbench.built(case).runner, "package", None)
+    return {} if package is None else {"package_load_s": fresh_load(package, case.device).load_s}
 
 
 def load_weights(run: Session, subject: LoadSubject, benchmark: Any, folder: Path) -> None:
@@ -110,7 +136,8 @@ def load_weights(run: Session, subject: LoadSubject, benchmark: Any, folder: Pat
     weights.save_as(module, path)
     benchmark.fullname = benchmark.name = subject.key
     benchmark.group = f"{subject.core}/{subject.preset}/weights/{subject.device}"
-    benchmark(weights.load_into, module, path)
+    with run.workbench.ledger.span("sampling"):
+        benchmark(weights.load_into, module, path)
     if benchmark.stats is not None:
         size = {"bytes_on_disk": Path(path).stat().st_size}
         row = Row(subject.key, {"load_s": benchmark.stats.stats.median}, size)

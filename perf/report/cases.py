@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from perf.contract import Case, Skip
 from perf.outcome import Row, Verdict, Word
 
-HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "x eager", "baseline", "verdict")
+HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "busy", "peak", "x eager", "baseline", "verdict")
 EAGER = "eager-fp32"
 LATENCY = "latency_s"
+BUSY = ("device_s", "cpu_s")
+PEAK = ("peak_bytes", "rss_peak_bytes")
+"""What a column shows: the first that the row has."""
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def case_table(rows: Mapping[str, Row], verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[str]:
@@ -47,6 +51,12 @@ def seconds(value: float) -> str:
     return f"{value / scale:.3g} {unit}" if value / scale < 999.5 else f"{value / scale:.0f} {unit}"
 
 
+def size(count: float) -> str:
+    """Three digits and a decimal unit: 9338 → `9.34 kB`."""
+    scale, unit = next(((scale, unit) for scale, unit in SIZES if count >= scale), (1.0, "B"))
+    return f"{count / scale:.3g} {unit}"
+
+
 def align(lines: Sequence[Sequence[str]]) -> list[str]:
     """Columns as wide as their widest cell; a line of one cell is a heading and widens none."""
     width = max(len(line) for line in lines)
@@ -73,7 +83,7 @@ def _line(
     name = f"  {Case.parse(key).variant}"
     word = str(verdict.word) if verdict else str(Word.WRONG) if key in left_out else "-"
     if row is None:
-        return [name, "fails" if key in left_out else "-", "-", "-", "-", "-", _baseline(verdict), word]
+        return [name, "fails" if key in left_out else "-", *"-" * 6, _baseline(verdict), word]
     latency = row.metrics[LATENCY]
     beside = f"{eager.metrics[LATENCY] / latency:.2f}x" if eager else "-"
     spread = f"±{float(row.notes['iqr_s']) / 2 / latency:.1%}" if "iqr_s" in row.notes else "-"
@@ -83,10 +93,16 @@ def _line(
         _graphs(row),
         seconds(latency),
         spread,
+        _first_of(row, BUSY, seconds),
+        _first_of(row, PEAK, size),
         beside,
         _baseline(verdict),
         word,
     ]
+
+
+def _first_of(row: Row, names: Iterable[str], shown: Callable[[float], str]) -> str:
+    return next((shown(row.metrics[name]) for name in names if name in row.metrics), "-")
 
 
 def _graphs(row: Row) -> str:

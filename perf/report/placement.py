@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from perf.check.placement import Placement
-from perf.report.cases import align, plural
+from perf.report.cases import align, plural, size
 from perf.store.files import write_atomically
 
 Rows = Sequence[tuple[str, Placement]]
@@ -17,8 +17,6 @@ Rows = Sequence[tuple[str, Placement]]
 SCHEMA = 1
 SHOWN = 8
 """Nodes named one by one under a case; further ones are counted. The file has all."""
-
-SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def placement_table(rows: Rows) -> list[str]:
@@ -79,12 +77,6 @@ def _details(found: Placement) -> Iterator[str]:
         yield f"{'copy' if node.copies else f'not on {found.providers[0]}'}: {node.op} {node.name} on {node.provider}"
     if len(strays) > SHOWN:
         yield f"and {plural(len(strays) - SHOWN, 'more node')}: see --placement-report"
-
-
-def size(count: int) -> str:
-    """Three digits and a decimal unit: 9338 → `9.34 kB`."""
-    scale, unit = next(((scale, unit) for scale, unit in SCALES if count >= scale), (1.0, "B"))
-    return f"{count / scale:.3g} {unit}"
 
 
 def _onnxruntime() -> str:

@@ -9,8 +9,7 @@ from itertools import groupby
 from perf.check.parity import Parity
 from perf.contract import Case
 from perf.outcome import Row
-from perf.report.cases import EAGER, align, plural, seconds
-from perf.report.placement import size
+from perf.report.cases import EAGER, align, plural, seconds, size
 
 PREFIX = "quant-"
 HEADINGS = ("variant", "SQNR", "task", "quantised", "size", "latency", "x eager-fp32", "x onnx fp32", "")

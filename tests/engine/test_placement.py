@@ -15,7 +15,8 @@ import pytest
 from perf.check.placement import Placement
 from perf.errors import CoregateError
 from perf.onnx_profile import Node, node_counters, nodes, read_profile
-from perf.report.placement import SHOWN, placement_table, size, write_placements
+from perf.report.cases import size
+from perf.report.placement import SHOWN, placement_table, write_placements
 
 if TYPE_CHECKING:
     from conftest import Project

@@ -24,10 +24,10 @@ def test_the_other_metrics_tell_the_devices_part_from_the_hosts() -> None:
 
 
 def test_counters_clocks_and_software_stand_in_one_line() -> None:
-    now = row(counters={"graphs": 2, "kernels": 40}, notes={"sm_clock_mhz": "1305", "seed": "7"})
-    before = row(counters={"graphs": 1, "kernels": 40}, notes={"sm_clock_mhz": "1980", "seed": "6"})
+    now = row(counters={"graphs": 2, "kernels": 40}, notes={"sm_clock": "1305 MHz", "seed": "7"})
+    before = row(counters={"graphs": 1, "kernels": 40}, notes={"sm_clock": "1980 MHz", "seed": "6"})
     said = suspects(now, before, "latency_s", {"torch": "2.14.1"}, {"torch": "2.13.0"})
-    assert said == "graphs 1 → 2; sm_clock_mhz 1980 → 1305; torch 2.13.0 → 2.14.1"
+    assert said == "graphs 1 → 2; sm_clock 1980 MHz → 1305 MHz; torch 2.13.0 → 2.14.1"
 
 
 def test_counters_of_one_machine_class_are_suspects_too() -> None:

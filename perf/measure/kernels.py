@@ -1,0 +1,128 @@
+"""Time on the GPU itself, as CUPTI records it for the whole process: PyTorch's kernels and ONNX Runtime's alike.
+
+Nothing the host does is in it, and so it repeats to a few parts in a thousand between processes where latency of the
+same calls differs by a fifth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+COPIES = ("Memcpy", "Memset")
+LEAD = "spin_kernel"
+"""What `torch.cuda._sleep` launches, and no model does."""
+LEADS = (512, 4096, 4096)
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One kernel, copy or fill on the device, from `start_s` to `end_s` of a clock that all of one trace share."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+    @property
+    def is_kernel(self) -> bool:
+        return not self.name.startswith(COPIES)
+
+
+Trace = Callable[[Callable[[], object]], Sequence[Activity]]
+"""What the device did from the start of a function until it had finished all that the function queued."""
+
+
+def total_s(activities: Iterable[Activity]) -> float:
+    """The plain sum: what runs side by side counts twice."""
+    return sum(found.end_s - found.start_s for found in activities)
+
+
+def busy_s(activities: Iterable[Activity]) -> float:
+    """The length of the union of intervals: the time in which the device did anything at all."""
+    busy, until = 0.0, float("-inf")
+    for found in sorted(activities, key=lambda found: found.start_s):
+        busy += max(0.0, found.end_s - max(found.start_s, until))
+        until = max(until, found.end_s)
+    return busy
+
+
+def cuda_trace(work: Callable[[], object]) -> Sequence[Activity]:
+    """`work` under `torch.profiler` with CUDA activity alone: recording what the host does would slow it down.
+
+    CUPTI loses the first records of a session, one more with each session of the process, and a session that begins
+    while the last one is being torn down gets none (pytorch/pytorch#192021, pytorch/kineto#1554; torch 2.11 and 2.14
+    have both). So kernels that nobody counts go ahead, and unless one of them was recorded nothing after them is
+    believed.
+    """
+    for kernels in LEADS:
+        found = after_lead(_record(work, kernels))
+        if found is not None:
+            return found
+    return []
+
+
+def after_lead(recorded: Iterable[Activity]) -> Sequence[Activity] | None:
+    """What was recorded after the last kernel of the lead; None where none of them was."""
+    in_order = sorted(recorded, key=lambda found: found.start_s)
+    last = max((at for at, found in enumerate(in_order) if LEAD in found.name), default=None)
+    return None if last is None else in_order[last + 1 :]
+
+
+def _record(work: Callable[[], object], lead: int) -> list[Activity]:
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        for _ in range(lead):
+            torch.cuda._sleep(1)
+        torch.cuda.synchronize()
+        work()
+        torch.cuda.synchronize()
+    return activities(recorded.events() or ())
+
+
+@cache
+def attach() -> None:
+    """Trace nothing, once: from its first session on CUPTI stays in the process and slows launches down a little
+    (pytorch/pytorch#144455), which must be so for the first case's latency too or it would be another machine's.
+    """
+    cuda_trace(lambda: None)
+
+
+def activities(events: Iterable[Any]) -> list[Activity]:
+    """The device's own among a profile's events; ranges that `record_function` drew around several of them are none."""
+    return [
+        Activity(event.name, event.time_range.start * 1e-6, event.time_range.end * 1e-6)
+        for event in events
+        if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
+    ]
+
+
+@dataclass(frozen=True)
+class KernelMeter:
+    """Over `calls` calls, the mean of each: `device_s` is the plain sum of kernels, copies and fills, `device_busy_s`
+    the union of their intervals, `kernels` how many kernels ran (those of a CUDA graph one by one). Empty where
+    nothing was recorded: another profiler has CUPTI, or the call does not use the GPU.
+
+    The calls follow each other, so that what fits into the L2 cache is found there.
+    """
+
+    trace: Trace = cuda_trace
+    calls: int = 10
+
+    def measure(self, call: Callable[[], object]) -> Mapping[str, float]:
+        found = self.trace(lambda: self._repeat(call))
+        if not found:
+            return {}
+        return {
+            "device_s": total_s(found) / self.calls,
+            "device_busy_s": busy_s(found) / self.calls,
+            "kernels": round(sum(item.is_kernel for item in found) / self.calls),
+        }
+
+    def _repeat(self, call: Callable[[], object]) -> None:
+        """Keeps no result: a CUDA graph's next replay wants its outputs free."""
+        for _ in range(self.calls):
+            call()
