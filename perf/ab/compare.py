@@ -32,10 +32,10 @@ class Plan:
     clocks: tuple[str, ...] = ()
 
     def pace(self, cases: int) -> Pace:
-        """A restart's noise from within is to be small beside the resolution. Half of the time is for building, and
-        the rest is to reach the second look."""
+        """A restart's noise from within is to be small beside the resolution. Half of the time is for building, and the
+        rest is to reach the second look. Four seconds at the most: another restart then tells more than longer ones."""
         share = self.budget_s / 2 / cases / LOOKS[1]
-        return Pace(precision=self.resolution / 10, most_s=min(10.0, max(0.2, share)))
+        return Pace(precision=self.resolution / 10, most_s=min(4.0, max(0.2, share)))
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,16 @@ def _visit(pair: Pair, findings: Findings, keys: Sequence[str], course: Course) 
                 names = findings.clocks(key)
                 findings.add(key, measure(*pair, key, names, pace, course.clock, course.dice))
         except SideDiedError as died:
-            word = Word.WRONG if died.side == "head" else Word.INCOMPARABLE
-            findings.set_apart(key, word, f"the {died.side}'s process ended over it: {died}")
+            findings.set_apart(key, _word(died), f"the {died.side}'s process ended over it: {died}")
             return list(keys[index + 1 :])
     return []
+
+
+def _word(died: SideDiedError) -> Word:
+    """A compiler that takes longer than there is time is nobody's fault."""
+    if not died.in_time:
+        return Word.INCONCLUSIVE
+    return Word.WRONG if died.side == "head" else Word.INCOMPARABLE
 
 
 def _ready(pair: Pair, key: str, findings: Findings, dice: Random) -> bool:

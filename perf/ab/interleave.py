@@ -14,11 +14,12 @@ Durations = Mapping[str, Sequence[float]]
 
 
 class SideDiedError(Exception):
-    """A side's process ended, or did not answer in time. `side` is `base` or `head`."""
+    """A side's process ended, or was ended because it did not answer `in_time`. `side` is `base` or `head`."""
 
-    def __init__(self, side: str, why: str) -> None:
+    def __init__(self, side: str, why: str, in_time: bool = True) -> None:
         super().__init__(why)
         self.side = side
+        self.in_time = in_time
 
 
 class Side(Protocol):

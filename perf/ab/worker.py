@@ -40,17 +40,9 @@ class Worker:
         for folder in CACHES.values():
             (cache / folder).mkdir(parents=True, exist_ok=True)
         replaced = ["--replaced", str(origin.replaced)] if origin.replaced else []
+        command = [str(origin.python), "-m", "perf.ab.side", "--cache", str(cache / "coregate"), *replaced, *arguments]
         self._log = cache / "stderr.log"
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [str(origin.python), "-m", "perf.ab.side", "--cache", str(cache / "coregate"), *replaced, *arguments],
-                cwd=origin.root,
-                env=environment(os.environ, cache),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the parent to handle
-            )
+        self._process = self._started(command, environment(os.environ, cache))
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
@@ -109,6 +101,19 @@ class Worker:
             with suppress(BrokenPipeError):
                 pipe.close()
 
+    def _started(self, command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """In a session of its own: Ctrl-C is for the parent to handle."""
+        pipe = subprocess.PIPE
+        try:
+            with self._log.open("w") as log:
+                return subprocess.Popen(
+                    command, cwd=self.origin.root, env=env, stdin=pipe, stdout=pipe, stderr=log, start_new_session=True
+                )
+        except OSError as error:
+            raise CoregateError(
+                f"{self._name} does not run: {error.strerror}: it must be a python executable"
+            ) from None
+
     @property
     def _name(self) -> str:
         return f"--{self.origin.side} {self.origin.label}"
@@ -119,7 +124,7 @@ class Worker:
             if not ready:
                 self.kill()
                 why = f"no answer within {self._limit_s / 60:.0f} min: raise --budget-minutes"
-                raise SideDiedError(self.origin.side, why)
+                raise SideDiedError(self.origin.side, why, in_time=False)
             chunk = os.read(self._answers.fileno(), 1 << 16)
             if not chunk:
                 raise self._died()

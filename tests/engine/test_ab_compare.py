@@ -23,13 +23,14 @@ ONE, TWO, THREE = "one/tiny/eager/s/cpu", "two/tiny/eager/s/cpu", "three/tiny/ea
 
 @dataclass
 class Code:
-    """One side's code: milliseconds of a call by case, what `build` says (else ready), what it dies of, and by how much
-    (standard deviation, on logs) a process of it differs from the next."""
+    """One side's code: milliseconds of a call by case, what `build` says (else ready), what it dies of or never builds,
+    and by how much (standard deviation, on logs) a process of it differs from the next."""
 
     calls_ms: dict[str, float]
     skips: dict[str, str] = field(default_factory=dict)
     builds: dict[str, tuple[str, str]] = field(default_factory=dict)
     deadly: frozenset[str] = frozenset()
+    endless: frozenset[str] = frozenset()
     spread: float = 0.0
 
 
@@ -76,6 +77,8 @@ class Process:
         self._script.starts[-1].append(f"{self._side} {key}")
         if key in self._code.deadly:
             raise SideDiedError(self._side, "killed by SIGSEGV")
+        if key in self._code.endless:
+            raise SideDiedError(self._side, "no answer within 15 min", in_time=False)
         word, why = self._code.builds.get(key, ("ready", ""))
         self._built = key if word == "ready" else ""
         return {"word": word, "why": why}
@@ -197,6 +200,15 @@ def test_a_process_that_dies_costs_its_case_alone(side: str, word: Word) -> None
     assert words(findings) == {ONE: Word.SAME, TWO: word, THREE: Word.SAME}
     assert noted(findings, TWO) == f"the {side}'s process ended over it: killed by SIGSEGV"
     assert len(script.starts) == 3
+
+
+@pytest.mark.parametrize("side", ["head", "base"])
+def test_what_takes_longer_to_build_than_there_is_time_is_inconclusive_on_either_side(side: str) -> None:
+    codes = {name: Code({ONE: 1.0, TWO: 1.0}) for name in ("base", "head")}
+    codes[side].endless = frozenset({ONE})
+    findings = Script(codes["base"], codes["head"]).compare(Plan(restarts=2))
+    assert words(findings) == {ONE: Word.INCONCLUSIVE, TWO: Word.SAME}
+    assert noted(findings, ONE) == f"the {side}'s process ended over it: no answer within 15 min"
 
 
 def test_no_case_in_common_is_an_error_with_the_counts() -> None:

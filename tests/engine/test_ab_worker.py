@@ -81,20 +81,29 @@ def test_a_side_that_does_not_come_up_is_one_line(tmp_path: Path, script: str, m
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_that_no_system_can_run_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "python").write_bytes(b"\0\1\2")
+    (tmp_path / "python").chmod(0o755)
+    with pytest.raises(CoregateError, match=r"^--head HEAD~1 does not run: Exec format error: it must be a python"):
+        Worker(Origin("head", "HEAD~1", tmp_path / "python", tmp_path), (), tmp_path / "cache", 1.0)
+
+
 def test_a_worker_that_is_killed_says_by_what(tmp_path: Path) -> None:
     side = worker(tmp_path, said(HELLO) + "sys.stdin.readline(); os.kill(os.getpid(), signal.SIGSEGV)")
     side.hello()
     with pytest.raises(SideDiedError, match="killed by SIGSEGV") as caught:
         side.ask("build", key="k")
     assert caught.value.side == "head"
+    assert caught.value.in_time
     side.kill()
 
 
 def test_a_worker_that_does_not_answer_is_killed(tmp_path: Path) -> None:
     side = worker(tmp_path, said(HELLO) + "time.sleep(600)", limit_s=0.3)
     side.hello()
-    with pytest.raises(SideDiedError, match=r"no answer within .* raise --budget-minutes"):
+    with pytest.raises(SideDiedError, match=r"no answer within .* raise --budget-minutes") as caught:
         side.ask("build", key="k")
+    assert not caught.value.in_time
     side.kill()
 
 
