@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from perf.ab.worker import Worker
 
 INTERRUPTED, USAGE, UNDECIDED = 2, CoregateError.exit_code, 6
-INCONCLUSIVE = {"pass": 0, "fail": 1, None: UNDECIDED}
 ABOUT = "compare two revisions or interpreters on this machine, side by side, without a baseline"
 LIMITS: Mapping[str, tuple[type[float] | type[int], float, str]] = {
     "--resolution": (float, 0.03, "smallest relative change that may not pass"),
@@ -46,7 +45,7 @@ class Arguments:
     seed: int
     collection: tuple[str, ...]
     plan: Plan
-    inconclusive: str | None
+    inconclusive: str
     root: Path
 
 
@@ -65,7 +64,10 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         shown = f"{what} (default: {default})"
         command.add_argument(option, type=kind, default=default, metavar=kind.__name__.upper(), help=shown)
     command.add_argument(
-        "--inconclusive", choices=("pass", "fail"), help=f"exit status where nothing is worse (default: {UNDECIDED})"
+        "--inconclusive",
+        choices=("fail", "pass"),
+        default="fail",
+        help=f"exit status where nothing is worse and something could not be told: {UNDECIDED} (default), or 0",
     )
     command.add_argument(
         "--perf-seed", type=int, metavar="N", help="seed of inputs and order (default: drawn, printed)"
@@ -120,13 +122,13 @@ def _check_limits(namespace: argparse.Namespace) -> None:
         raise CoregateError(f"--restarts {namespace.restarts}: 2 or more are wanted, for a spread between them")
 
 
-def exit_status(verdicts: Iterable[Verdict], inconclusive: str | None) -> int:
+def exit_status(verdicts: Iterable[Verdict], inconclusive: str) -> int:
     """Worse beats undecided, which beats nothing compared."""
     words = [found.word for found in verdicts]
     if FAILING & set(words):
         return 1
     if Word.INCONCLUSIVE in words:
-        return INCONCLUSIVE[inconclusive]
+        return UNDECIDED if inconclusive == "fail" else 0
     return 0 if {Word.SAME, Word.IMPROVED} & set(words) else USAGE
 
 

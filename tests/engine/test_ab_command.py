@@ -149,19 +149,18 @@ def _commands() -> list[str]:
 @pytest.mark.parametrize(
     ("words", "inconclusive", "status"),
     [
-        ([Word.SAME, Word.IMPROVED, Word.NEW], None, 0),
+        ([Word.SAME, Word.IMPROVED, Word.NEW], "fail", 0),
         ([Word.SAME, Word.REGRESSED, Word.INCONCLUSIVE], "pass", 1),
-        ([Word.SAME, Word.MISSING], None, 1),
-        ([Word.SAME, Word.WRONG], None, 1),
-        ([Word.SAME, Word.INCONCLUSIVE], None, 6),
+        ([Word.SAME, Word.MISSING], "fail", 1),
+        ([Word.SAME, Word.WRONG], "fail", 1),
+        ([Word.SAME, Word.INCONCLUSIVE], "fail", 6),
         ([Word.SAME, Word.INCONCLUSIVE], "pass", 0),
-        ([Word.SAME, Word.INCONCLUSIVE], "fail", 1),
-        ([Word.INCOMPARABLE, Word.NEW], None, 4),
-        ([Word.INCOMPARABLE, Word.SAME], None, 0),
-        ([], None, 4),
+        ([Word.INCOMPARABLE, Word.NEW], "fail", 4),
+        ([Word.INCOMPARABLE, Word.SAME], "fail", 0),
+        ([], "fail", 4),
     ],
 )
-def test_exit_status(words: list[Word], inconclusive: str | None, status: int) -> None:
+def test_exit_status(words: list[Word], inconclusive: str, status: int) -> None:
     assert exit_status([Verdict("k", "latency_s", word) for word in words], inconclusive) == status
 
 
