@@ -1,4 +1,4 @@
-"""`python -m perf`: what is done with runs once they are recorded."""
+"""`python -m perf`: what is done beside the suites."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from perf.ab.command import register as register_ab
 from perf.errors import CoregateError
 from perf.store.baselines import KEEP, accept
 
@@ -26,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     )
     accepting.add_argument("--baselines", type=Path, default=Path("perf/baselines"), help="(default: %(default)s)")
     accepting.set_defaults(run=_accept)
+    register_ab(commands)
     return top
 
 

@@ -15,11 +15,13 @@ import torch
 import torch._dynamo
 import torch._inductor
 from torch import nn
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from perf.contract import Axis, Blueprint, Inputs, Variant
 from perf.errors import UnsupportedError
 from perf.needs import Need, all_of, compiler, cuda_only, device_present
 from perf.runners import ModuleRunner
+from perf.torch_export import why_not
 
 DYNAMIC = {"": None, "-dynamic": True, "-static": False}
 FLAGS: Mapping[str, Any] = {
@@ -73,6 +75,13 @@ class MarkedRunner(CompiledRunner):
             for dim, axis in axes.items():
                 torch._dynamo.mark_dynamic(prepared[name], dim, min=axis.min, max=axis.max)
         return prepared
+
+    def run(self, prepared: dict[str, Any]) -> Any:
+        """Raises UnsupportedError where Dynamo would have to fix a marked axis after all."""
+        try:
+            return super().run(prepared)
+        except ConstraintViolationError as error:
+            raise UnsupportedError(f"torch.compile: {why_not(error)}") from error
 
 
 def wrapped(module: nn.Module, options: Mapping[str, Any]) -> Callable[..., Any]:

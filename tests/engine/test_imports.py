@@ -34,6 +34,9 @@ ALLOWED = {
     "perf/judge/": {"contract", "judge", "outcome"},
     "perf/report/": {"check", "contract", "fresh", "outcome", "report", "store"},
     "perf/workbench.py": {"catalogue", "check", "contract", "measure", "runners"},
+    "perf/ab/": {
+        *("ab", "contract", "covering", "errors", "measure", "options", "outcome", "plugin", "report", "session"),
+    },
     "fixtures/": {"contract", "errors"},
 }
 
