@@ -110,9 +110,7 @@ class Bench:
         if device == "cuda":
             traced = self.kernels(min(calls, TRACED)).measure(self._call)
             if KERNEL_TIME not in traced:
-                return {
-                    "error": f"{key}: no kernel time: does another profiler have CUPTI, or does it not use the GPU?"
-                }
+                return {"error": f"{key}: no kernel time: another profiler has CUPTI, or it does not use the GPU"}
             durations[KERNEL_TIME] = [traced[KERNEL_TIME]]
         return {"durations": durations}
 

@@ -16,7 +16,7 @@ from transformers.models.vits import modeling_vits
 from fixtures.cores import vits
 from fixtures.inputs import texts
 from fixtures.models.sbv2.synthesizer import expand
-from fixtures.models.vits import Decode, Encode
+from fixtures.models.vits import Attention, Decode, Encode
 from fixtures.models.vits_configs import ALPHABET, CONFIGS, romanised, rows, tokens
 from fixtures.models.vits_weights import random_decoder, random_encoder
 from fixtures.weights import WeightsError, load_into
@@ -79,6 +79,15 @@ def test_the_librarys_model_is_encoder_regulator_and_decoder(
     assert expected.sequence_lengths.tolist() == (32 * counts.sum(1)).tolist()
     assert float(sound.std()) > 0.1
     torch.testing.assert_close(sound, expected.waveform, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_terms_by_offset_are_shifted_to_their_positions(length: int) -> None:
+    terms = drawn(3, length, 2 * length - 1)
+    placed = Attention(TINY)._relative_position_to_absolute_position(terms)
+    for row in range(length):
+        for column in range(length):
+            assert torch.equal(placed[:, row, column], terms[:, row, column - row + length - 1])
 
 
 def test_encoding_does_not_hear_the_padding(encoder: Encode) -> None:

@@ -96,7 +96,7 @@ class Traced:
     ("found", "answer"),
     [
         ({"device_s": 0.25, "kernels": 3.0}, [0.25]),
-        ({}, "no kernel time: does another profiler have CUPTI, or does it not use the GPU?"),
+        ({}, "no kernel time: another profiler has CUPTI, or it does not use the GPU"),
     ],
 )
 def test_on_a_gpu_a_block_has_one_kernel_time_of_ten_calls(
