@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perf.errors import CoregateError
 from perf.store.baselines import accept
+from perf.study import command as study
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     accepting.add_argument("--reason", required=True, help="why these runs are the new normal; kept in the file")
     accepting.add_argument("--baselines", type=Path, default=Path("perf/baselines"), help="(default: %(default)s)")
     accepting.set_defaults(run=_accept)
+    study.register(commands)
     return top
 
 

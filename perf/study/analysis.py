@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeVar
 
 from perf.errors import CoregateError
 from perf.judge.suite import per_test_level
 from perf.judge.verdict import BUDGETS, LATENCY
-from perf.study.rates import Outcome, Rate, Trial, any_alarm, at_random, in_order, judge_all
+from perf.report.cases import plural
+from perf.study.rates import AGAIN, Baselines, Outcome, Rate, Trial, any_alarm, at_random, in_order, judge_all
 from perf.study.records import Recorded, Seen
-from perf.study.rules import Rule, rules, smallest_visible
+from perf.study.rules import Rule, rules
+
+Key = TypeVar("Key", bound=Hashable)
 
 BASELINES = (5, 10)
-TRIALS = 10
+TRIALS = 5
 """Baselines drawn for each judged run."""
 
 SEED = 20
 """Of the draws, so that the report is the same each time."""
 
 
+class TooFewError(CoregateError):
+    """Fewer recorded runs than the smallest baseline, the run judged and its re-measurements take."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One rule on one metric, beside baselines of `k` runs. `drawn` and `ordered` are the false alarms of a whole run,
     with baselines drawn at random and with the k runs just before (None: too few runs). `caught` is by level, over all
-    cases; `by_case` by case and level; `alarming` by case, without extra work.
+    cases; `by_case` by case and level; `alarming` by case, without extra work. `budget` is set where the rule is ours,
+    and `inconclusive` where that is more than 0 (beside nothing at all every noise is too much).
     """
 
     rule: str
+    budget: float | None
     metric: str
     k: int
     drawn: Rate | None
@@ -58,8 +68,12 @@ class Study:
 
     @property
     def injected(self) -> int:
-        """Runs that hold every level."""
-        return sum(run.levels >= set(self.levels) for run in self.runs) if self.levels else 0
+        """Runs with extra work."""
+        return sum(len(run.levels) > 1 for run in self.runs)
+
+    def reaching(self, metric: str, level: float) -> int:
+        """Cases that could be given extra work of this level."""
+        return sum(any(case in run.seen(metric, level) for run in self.runs) for case in self.cases)
 
     def of(self, metric: str, k: int) -> list[Finding]:
         return [found for found in self.findings if (found.metric, found.k) == (metric, k)]
@@ -69,12 +83,12 @@ def study(runs: Sequence[Recorded]) -> Study:
     """Everything, for the runs of one machine class, oldest first.
 
     Raises:
-        CoregateError: there are too few runs, or they have no case in common.
+        TooFewError: there are too few runs.
+        CoregateError: they have no case in common.
     """
-    if len(runs) < BASELINES[0] + 3:
-        raise CoregateError(
-            f"{len(runs)} recorded runs: {BASELINES[0] + 3} or more are wanted: record some with --record N"
-        )
+    fewest = BASELINES[0] + 1 + AGAIN
+    if len(runs) < fewest:
+        raise TooFewError(f"{plural(len(runs), 'recorded run')}: {fewest} or more are wanted: add some with --record N")
     cases, metrics = _common(runs)
     levels = tuple(sorted({level for run in runs for level in run.levels if level}))
     bench = Bench(runs, cases, metrics, levels)
@@ -103,6 +117,10 @@ def _common(runs: Sequence[Recorded]) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(cases), tuple(metrics)
 
 
+def _known(rates: Iterable[tuple[Key, Rate | None]]) -> dict[Key, Rate]:
+    return {key: found for key, found in rates if found is not None}
+
+
 @dataclass(frozen=True)
 class Bench:
     """The recorded runs, and what every rule is asked of them."""
@@ -111,6 +129,7 @@ class Bench:
     cases: tuple[str, ...]
     metrics: tuple[str, ...]
     levels: tuple[float, ...]
+    learnt: dict[str, Baselines] = field(default_factory=dict)
 
     @property
     def test_level(self) -> float:
@@ -128,14 +147,17 @@ class Bench:
         caught = {level: outcome for level in self.levels if (outcome := self._detection(rule, metric, k, level))}
         return Finding(
             rule=rule.name,
+            budget=rule.budget,
             metric=metric,
             k=k,
             drawn=drawn.alarm() if drawn else None,
             ordered=ordered.alarm() if ordered else None,
-            inconclusive=drawn.inconclusive() if drawn and rule.undecided else None,
-            alarming={case: drawn.caught(case) for case in self.cases} if drawn else {},
-            caught={level: outcome.caught() for level, outcome in caught.items()},
-            by_case={case: {level: outcome.caught(case) for level, outcome in caught.items()} for case in self.cases},
+            inconclusive=drawn.inconclusive() if drawn and rule.budget else None,
+            alarming=_known((case, drawn.caught(case)) for case in self.cases) if drawn else {},
+            caught=_known((level, outcome.caught()) for level, outcome in caught.items()),
+            by_case={
+                case: _known((level, outcome.caught(case)) for level, outcome in caught.items()) for case in self.cases
+            },
         )
 
     def together(self, k: int) -> tuple[Rate, Rate | None]:
@@ -145,10 +167,8 @@ class Bench:
         return drawn, any_alarm(ordered) if ordered else None
 
     def visible(self, metric: str, k: int) -> dict[str, float]:
-        found = [
-            smallest_visible([self._seen(self.runs[run], metric, 0.0) for run in baseline], self.test_level)
-            for baseline in {trial.baseline for trial in self._trials(k)}
-        ]
+        baselines = {trial.baseline for trial in self._trials(k)}
+        found = [self._baselines(metric)[runs].smallest_visible(self.test_level) for runs in sorted(baselines)]
         return {case: median(changes[case] for changes in found) for case in self.cases}
 
     def achieved(self, metric: str) -> dict[float, float]:
@@ -163,20 +183,23 @@ class Bench:
         return at_random(len(self.runs), range(len(self.runs)), k, TRIALS, SEED)
 
     def _alarms(self, rule: Rule, metric: str, k: int) -> tuple[Outcome | None, Outcome | None]:
-        normal = [self._seen(run, metric, 0.0) for run in self.runs]
+        """Without extra work: with baselines drawn, and in order."""
+        normal = {number: self._seen(run, metric, 0.0) for number, run in enumerate(self.runs)}
         schemes = (self._trials(k), in_order(len(self.runs), k))
         drawn, ordered = (
-            judge_all(rule, trials, normal, dict(enumerate(normal))) if trials else None for trials in schemes
+            judge_all(rule, trials, self._baselines(metric), normal) if trials else None for trials in schemes
         )
         return drawn, ordered
 
     def _detection(self, rule: Rule, metric: str, k: int, level: float) -> Outcome | None:
-        normal = [self._seen(run, metric, 0.0) for run in self.runs]
-        slowed = {
-            i: seen for i, run in enumerate(self.runs) if len(seen := self._seen(run, metric, level)) == len(self.cases)
-        }
+        slowed = {number: seen for number, run in enumerate(self.runs) if (seen := self._seen(run, metric, level))}
         trials = at_random(len(self.runs), slowed, k, TRIALS, SEED)
-        return judge_all(rule, trials, normal, slowed) if trials else None
+        return judge_all(rule, trials, self._baselines(metric), slowed) if trials else None
+
+    def _baselines(self, metric: str) -> Baselines:
+        if metric not in self.learnt:
+            self.learnt[metric] = Baselines([self._seen(run, metric, 0.0) for run in self.runs])
+        return self.learnt[metric]
 
     def _seen(self, run: Recorded, metric: str, level: float) -> Seen:
         found = run.seen(metric, level)

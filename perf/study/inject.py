@@ -15,8 +15,9 @@ LEVELS = (0.01, 0.02, 0.03, 0.05, 0.10, 0.20)
 
 Work = Callable[[], None]
 TOLERANCE = 0.03
-ATTEMPTS = 8
-GROWTH = 8
+ATTEMPTS = 10
+GROWTH = 64.0
+REACHED = 0.2
 
 CPU_BUFFER = 1 << 12
 """Elements of a pass on the CPU: 32 KiB in and 32 KiB out."""
@@ -33,31 +34,39 @@ class Amount:
     seconds: float
 
 
-NOTHING = Amount(0, 0.0)
-
-
 def calibrate(wanted_s: float, timed: Callable[[int], float], guess: int = CPU_BUFFER) -> Amount:
     """The amount of work whose time comes nearest to `wanted_s` (> 0). `timed(elements)` are the seconds of so much.
 
-    The second amount is in proportion to the first, each later one on the straight line through the two nearest so far
-    (secant), until it is within 3 %. One element is the least: where even that takes longer, it is what is given.
+    From `guess` the amount grows in proportion until it is enough, or falls to one element, the least there is; between
+    too little and enough the next one lies on the straight line through both (false position), until it is within 3 %.
+    Only two amounts on either side of what is wanted make a line, so that a noisy clock cannot lead far away.
     """
+    low: Amount | None = None
+    high: Amount | None = None
     tried: list[Amount] = []
     elements = max(1, guess)
     while len(tried) < ATTEMPTS and elements not in {amount.elements for amount in tried}:
-        tried.append(Amount(elements, timed(elements)))
-        tried.sort(key=lambda amount: abs(amount.seconds - wanted_s))
-        if abs(tried[0].seconds / wanted_s - 1) <= TOLERANCE:
+        latest = Amount(elements, timed(elements))
+        tried.append(latest)
+        if abs(latest.seconds / wanted_s - 1) <= TOLERANCE:
             break
-        elements = _next(wanted_s, *tried[:2])
-    return tried[0]
+        low, high = (latest, high) if latest.seconds < wanted_s else (low, latest)
+        elements = _next(wanted_s, low, high)
+    return min(tried, key=lambda amount: abs(amount.seconds - wanted_s))
 
 
-def _next(wanted_s: float, nearest: Amount, other: Amount = NOTHING) -> int:
-    """At most eightfold the larger of both, so that a clock that once reads too little does no harm."""
-    rise = nearest.seconds - other.seconds
-    step = (wanted_s - nearest.seconds) / rise * (nearest.elements - other.elements) if rise else 0.0
-    return min(max(1, round(nearest.elements + step)), GROWTH * max(nearest.elements, other.elements))
+def _next(wanted_s: float, low: Amount | None, high: Amount | None) -> int:
+    if low is None:
+        return 1
+    if high is None:
+        return round(low.elements * min(max(wanted_s / low.seconds, 2.0), GROWTH))
+    share = (wanted_s - low.seconds) / (high.seconds - low.seconds)
+    return low.elements + round(share * (high.elements - low.elements))
+
+
+def reached(wanted_s: float, amount: Amount) -> bool:
+    """Whether the amount is of the size that was wanted: within a fifth."""
+    return abs(amount.seconds / wanted_s - 1) <= REACHED
 
 
 def passes(elements: int, buffer: int) -> tuple[int, int]:

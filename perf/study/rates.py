@@ -12,7 +12,6 @@ fractional count that the averaging makes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -22,7 +21,7 @@ from scipy import special
 
 from perf.outcome import Word
 from perf.study.records import Seen
-from perf.study.rules import Judge, Rule, Words
+from perf.study.rules import Baseline, Rule, Words
 
 AGAIN = 2
 """Fresh processes that measure a suspect again, as the gate's default."""
@@ -56,31 +55,33 @@ class Outcome:
     trials: tuple[Trial, ...]
     words: tuple[Words, ...]
 
-    def rate(self, counts: Callable[[Words], float]) -> Rate:
-        """The mean of `counts` (0 to 1) over runs, each run's trials averaged first."""
+    def rate(self, counts: Callable[[Words], float], of: str | None = None) -> Rate | None:
+        """The mean of `counts` (0 to 1) over runs, each run's trials averaged first; of those trials that judge the
+        case `of`, or any case. None where none does."""
         by_run: dict[int, list[float]] = {}
         for trial, words in zip(self.trials, self.words, strict=True):
-            by_run.setdefault(trial.judged, []).append(counts(words))
-        return rate(fmean(map(fmean, by_run.values())), len(by_run))
+            if of in words or (of is None and words):
+                by_run.setdefault(trial.judged, []).append(counts(words))
+        return rate(fmean(map(fmean, by_run.values())), len(by_run)) if by_run else None
 
     @property
     def alarms(self) -> tuple[bool, ...]:
         """By trial, whether any case is called slower."""
         return tuple(Word.REGRESSED in words.values() for words in self.words)
 
-    def alarm(self) -> Rate:
+    def alarm(self) -> Rate | None:
         return self.rate(lambda words: float(Word.REGRESSED in words.values()))
 
-    def inconclusive(self) -> Rate:
+    def inconclusive(self) -> Rate | None:
         """The share of a run's cases that are `inconclusive`."""
         return self.rate(lambda words: fmean(word is Word.INCONCLUSIVE for word in words.values()))
 
-    def caught(self, case: str | None = None) -> Rate:
+    def caught(self, case: str | None = None) -> Rate | None:
         """How often `case` is called slower; without one, the mean over all cases, which are not independent: its
         interval is still that of the runs."""
         if case is None:
             return self.rate(lambda words: fmean(word is Word.REGRESSED for word in words.values()))
-        return self.rate(lambda words: float(words[case] is Word.REGRESSED))
+        return self.rate(lambda words: float(words[case] is Word.REGRESSED), case)
 
 
 def rate(share: float, runs: int) -> Rate:
@@ -123,19 +124,29 @@ def in_order(runs: int, k: int) -> tuple[Trial, ...]:
     )
 
 
-def judge_all(rule: Rule, trials: Sequence[Trial], normal: Sequence[Seen], changed: Mapping[int, Seen]) -> Outcome:
-    """The words of every trial. `normal` are all runs without extra work, from which baselines come; `changed` maps
-    positions to what is judged and measured again: the same, or runs with extra work.
+class Baselines:
+    """Baselines by the positions of their runs among all runs without extra work; each is learnt from once, whatever
+    the rule and the level that ask for it.
     """
-    learnt: dict[tuple[int, ...], Judge] = {}
-    words = []
-    for trial in trials:
-        if trial.baseline not in learnt:
-            learnt[trial.baseline] = rule.learn([normal[run] for run in trial.baseline])
-        words.append(learnt[trial.baseline](changed[trial.judged], [changed[run] for run in trial.again]))
-    return Outcome(tuple(trials), tuple(words))
+
+    def __init__(self, normal: Sequence[Seen]) -> None:
+        self._normal = normal
+        self._made: dict[tuple[int, ...], Baseline] = {}
+
+    def __getitem__(self, runs: tuple[int, ...]) -> Baseline:
+        if runs not in self._made:
+            self._made[runs] = Baseline(tuple(self._normal[run] for run in runs))
+        return self._made[runs]
 
 
-def shortfall(found: Rate, target: float) -> float:
-    """How far a rate stays below `target`, 0 where it does not."""
-    return max(0.0, target - found.share) if math.isfinite(found.share) else target
+def judge_all(rule: Rule, trials: Sequence[Trial], baselines: Baselines, changed: Mapping[int, Seen]) -> Outcome:
+    """The words of every trial. `changed` maps positions to what is judged and measured again: the same runs as in
+    baselines, or what they saw with extra work. A case is judged where all of them have it.
+    """
+    return Outcome(tuple(trials), tuple(_words(rule, trial, baselines, changed) for trial in trials))
+
+
+def _words(rule: Rule, trial: Trial, baselines: Baselines, changed: Mapping[int, Seen]) -> Words:
+    again = [changed[run] for run in trial.again]
+    new = {case: seen for case, seen in changed[trial.judged].items() if all(case in other for other in again)}
+    return rule.learn(baselines[trial.baseline])(new, again)

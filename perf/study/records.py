@@ -51,9 +51,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One fresh process. `at` is when it began (ISO 8601, UTC); `left_out` are cases that gave no number, and why."""
+    """One fresh process. `at` is when it began (ISO 8601, UTC), `seed` that of its inputs; `left_out` are cases that
+    gave no number, and why."""
 
     at: str
+    seed: int
     machine_class: str
     hardware: Mapping[str, str]
     software: Mapping[str, str]
@@ -101,6 +103,7 @@ def from_line(text: str) -> Recorded:
         raise ValueError(f"schema {found['schema']}, and this coregate reads {SCHEMA}")
     return Recorded(
         at=str(found["at"]),
+        seed=int(found["seed"]),
         machine_class=str(found["machine_class"]),
         hardware=dict(found["hardware"]),
         software=dict(found["software"]),

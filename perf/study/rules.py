@@ -1,6 +1,6 @@
 """The rules that are compared, each a pure function over recorded values; all see the very same runs.
 
-A rule first learns from a baseline (one metric of several accepted runs, oldest first), then judges a run beside it.
+A rule first learns from a baseline, then judges a run beside it.
 Only «slower» counts: `regressed` is an alarm, whatever the rule would say of a run that got faster.
 
 * ours: `perf.judge`, with a budget; a suspect's re-measurements are the same cases in other recorded runs.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from perf.judge.noise import Noise, estimate, smallest_visible_change
 from perf.judge.suite import judge_value
@@ -33,34 +33,44 @@ ASV_LEVEL = 0.002
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """One metric of several accepted runs, oldest first."""
+
+    runs: tuple[Seen, ...]
+
+    @property
+    def newest(self) -> Seen:
+        return self.runs[-1]
+
+    @cached_property
+    def noise(self) -> Mapping[str, Noise]:
+        """Of every case that all runs have, from their medians."""
+        shared = [case for case in self.newest if all(case in run for run in self.runs)]
+        return estimate({case: [run[case].median for run in self.runs] for case in shared})
+
+    def smallest_visible(self, level: float) -> dict[str, float]:
+        """By case, the smallest slowdown that one new run would show 8 times in 10, as the gate predicts it."""
+        return {case: smallest_visible_change(noise, level) for case, noise in self.noise.items()}
+
+
+@dataclass(frozen=True)
 class Rule:
     """`learn(baseline)` is the judge that this rule makes of a baseline. `samples` is whether it reads the samples
-    within a run, which not every metric has; `undecided` whether it may say `inconclusive`."""
+    within a run, which not every metric has; `budget` is set where the rule is ours."""
 
     name: str
-    learn: Callable[[Sequence[Seen]], Judge]
+    learn: Callable[[Baseline], Judge]
     samples: bool = False
-    undecided: bool = False
+    budget: float | None = None
 
 
 def ours(name: str, budget: float, level: float) -> Rule:
     """`budget` is the relative growth allowed; `level` that of one test (`perf.judge.suite.per_test_level`)."""
 
-    def learn(baseline: Sequence[Seen]) -> Judge:
-        return partial(_ours, noises(baseline), budget, level)
+    def learn(baseline: Baseline) -> Judge:
+        return partial(_ours, baseline.noise, budget, level)
 
-    return Rule(name, learn, undecided=True)
-
-
-def noises(baseline: Sequence[Seen]) -> dict[str, Noise]:
-    """The noise of every case that all runs of `baseline` have, from their medians."""
-    shared = [case for case in baseline[0] if all(case in run for run in baseline)]
-    return estimate({case: [run[case].median for run in baseline] for case in shared})
-
-
-def smallest_visible(baseline: Sequence[Seen], level: float) -> dict[str, float]:
-    """By case, the smallest slowdown that one new run would show 8 times in 10, as the gate predicts it."""
-    return {case: smallest_visible_change(noise, level) for case, noise in noises(baseline).items()}
+    return Rule(name, learn, budget=budget)
 
 
 def _ours(noise: Mapping[str, Noise], budget: float, level: float, new: Seen, again: Sequence[Seen]) -> Words:
@@ -80,8 +90,8 @@ def _confirmed(first: float, again: Sequence[float], noise: Noise, budget: float
 def threshold(name: str, statistic: Callable[[Figures], float], limit: float) -> Rule:
     """A fixed `limit` (0.05 is 5 %) on one number of the run, beside the newest accepted run alone."""
 
-    def learn(baseline: Sequence[Seen]) -> Judge:
-        return partial(_beyond, baseline[-1], statistic, limit)
+    def learn(baseline: Baseline) -> Judge:
+        return partial(_beyond, baseline.newest, statistic, limit)
 
     return Rule(name, learn)
 
@@ -99,8 +109,8 @@ def _beyond(
 def mann_whitney(name: str, factor: float, level: float) -> Rule:
     """Significant on the samples within the two runs, and beyond `factor` in the median."""
 
-    def learn(baseline: Sequence[Seen]) -> Judge:
-        return partial(_significant, baseline[-1], factor, level)
+    def learn(baseline: Baseline) -> Judge:
+        return partial(_significant, baseline.newest, factor, level)
 
     return Rule(name, learn, samples=True)
 

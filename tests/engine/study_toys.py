@@ -29,11 +29,16 @@ def recorded(
         for i, value in enumerate(found)
     ]
     at = f"2026-01-01T{number // 60:02}:{number % 60:02}:00+00:00"
-    return Recorded(at, "toy-2c", {"cpu": "toy", "cores": "2"}, {"torch": "2.14.1"}, tuple(points), {})
+    return Recorded(at, 7, "toy-2c", {"cpu": "toy", "cores": "2"}, {"torch": "2.14.1"}, tuple(points), {})
 
 
 def population(
-    runs: int, sigma: Sequence[float], levels: Sequence[float] = (0.0,), injected: int = 0, seed: int = 1
+    runs: int,
+    sigma: Sequence[float],
+    levels: Sequence[float] = (0.0,),
+    injected: int = 0,
+    seed: int = 1,
+    metric: str = "latency_s",
 ) -> list[Recorded]:
     """Runs of `len(sigma)` cases of 1 ms whose logs are normal with those deviations; the first `injected` runs hold
     each of `levels` too, every value with a draw of its own and slower by exactly that much."""
@@ -43,6 +48,6 @@ def population(
         return [math.exp(value) * 1e-3 * (1 + level) for value in dice.normal(0, sigma)]
 
     return [
-        recorded(number, {level: draw(level) for level in (levels if number < injected else (0.0,))})
+        recorded(number, {level: draw(level) for level in (levels if number < injected else (0.0,))}, metric)
         for number in range(runs)
     ]

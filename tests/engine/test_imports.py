@@ -31,6 +31,10 @@ ALLOWED = {
     "perf/store/": {"contract", "errors", "outcome", "store"},
     "perf/judge/": {"contract", "judge", "outcome"},
     "perf/report/": {"check", "contract", "fresh", "outcome", "report", "store"},
+    "perf/study/": {
+        *("catalogue", "contract", "covering", "errors", "judge", "measure", "options", "outcome"),
+        *("report", "session", "store", "study", "workbench"),
+    },
     "perf/workbench.py": {"catalogue", "check", "contract", "measure", "runners"},
     "fixtures/": {"contract", "errors"},
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from perf.study.inject import ATTEMPTS, calibrate, cpu_work, passes
+from perf.study.inject import ATTEMPTS, Amount, calibrate, cpu_work, passes, reached
 
 
 def clock(fixed_s: float, each_s: float, asked: list[int]) -> Callable[[int], float]:
@@ -33,6 +35,20 @@ def test_a_good_guess_is_timed_once() -> None:
     assert asked == [1_000_000]
 
 
+def test_a_noisy_clock_leads_nowhere_far() -> None:
+    dice = np.random.default_rng(1)
+    for wanted_s in (3e-6, 1e-5, 1e-4):
+        for _ in range(100):
+            found = calibrate(wanted_s, lambda elements: (2.5e-6 + 1e-9 * elements) * math.exp(dice.normal(0, 0.05)))
+            assert (2.5e-6 + 1e-9 * found.elements) == pytest.approx(wanted_s, rel=0.2)
+
+
+def test_what_is_out_of_reach_is_told() -> None:
+    assert reached(1e-6, Amount(5, 1.19e-6))
+    assert reached(1e-6, Amount(5, 0.81e-6))
+    assert not reached(1e-6, Amount(1, 2.5e-6))
+
+
 def test_less_than_the_least_work_gives_the_least() -> None:
     found = calibrate(1e-6, clock(5e-6, 1e-9, []))
     assert (found.elements, found.seconds) == (1, pytest.approx(5.001e-6))
@@ -51,8 +67,6 @@ def test_passes_fill_the_buffer(elements: int, expected: tuple[int, int]) -> Non
 
 
 def test_work_touches_as_many_elements_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy as np
-
     touched: list[int] = []
     plain = np.log1p
 

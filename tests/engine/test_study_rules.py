@@ -8,14 +8,14 @@ import pytest
 
 from perf.outcome import Word
 from perf.study.records import Figures
-from perf.study.rules import Rule, mann_whitney, mean_of, median_of, min_of, ours, rules, smallest_visible, threshold
+from perf.study.rules import Baseline, Rule, mann_whitney, mean_of, median_of, min_of, ours, rules, threshold
 from tests.engine.study_toys import flat
 
 STEADY = [1.000, 1.001, 0.999, 1.0005, 0.9995]
 
 
 def word(rule: Rule, baseline: Sequence[Figures], new: Figures, again: Sequence[Figures] = ()) -> Word:
-    judge = rule.learn([{"a": figures} for figures in baseline])
+    judge = rule.learn(Baseline(tuple({"a": figures} for figures in baseline)))
     return judge({"a": new}, [{"a": figures} for figures in again])["a"]
 
 
@@ -76,12 +76,14 @@ def test_without_a_budget_what_is_certain_is_called() -> None:
 
 
 def test_a_case_that_one_run_lacks_is_not_judged() -> None:
-    baseline = [{"a": flat(1.0), "b": flat(1.0)}, {"a": flat(1.0)}]
+    baseline = Baseline(({"a": flat(1.0), "b": flat(1.0)}, {"a": flat(1.0)}))
     for rule in rules(0.05, 1e-3):
         assert set(rule.learn(baseline)({"a": flat(1.0), "b": flat(1.0)}, [])) == {"a"}
 
 
 def test_the_smallest_visible_change_grows_with_the_noise() -> None:
-    baseline = [{"a": flat(1 + step), "b": flat(1 + 10 * step)} for step in (-0.001, 0.0, 0.001, 0.0005, -0.0005)]
-    found = smallest_visible(baseline, 1e-3)  # two cases: no pool, so ten times the spread is ten times the bound
+    runs = [{"a": flat(1 + step), "b": flat(1 + 10 * step)} for step in (-0.001, 0.0, 0.001, 0.0005, -0.0005)]
+    found = Baseline(tuple(runs)).smallest_visible(
+        1e-3
+    )  # two cases: no pool, so ten times the spread is ten times the bound
     assert found["b"] / found["a"] == pytest.approx(10, rel=0.5)
