@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from perf.__main__ import main
-from perf.study import plots
+from perf.study import command, plots
 from perf.study.analysis import study
 from perf.study.command import configured
 from perf.study.rates import rate
@@ -60,7 +60,9 @@ def test_the_same_runs_give_the_same_page(folder: Path) -> None:
 def test_targets_that_are_met() -> None:
     found = study(population(14, [1e-5] * 4, LEVELS, 5, metric="device_s"))
     alarms, without_budget, caught = targets(found)
-    assert alarms.startswith("- device_s, coregate, budget 2%, k = 10: false alarms 0.0% [0.0, 23.2] a run, at most 1%")
+    assert alarms.startswith(
+        "- device_s, coregate, budget 2%, k = 10: false alarms in 0.0% [0.0, 23.2] of runs drawn, 0.0%"
+    )
     assert "a slowdown of 1% caught in 100.0% [47.8, 100.0], 95% wanted: met." in caught
     assert without_budget.endswith(": met.")
 
@@ -81,7 +83,7 @@ def test_false_alarms_beyond_the_target_name_the_worst_case() -> None:
     ours = found.findings[0]
     worse = replace(ours, drawn=rate(0.52, 50), alarming={key(0): rate(0.1, 50), key(1): rate(0.5, 50)})
     (line, *_) = targets(replace(found, findings=[worse, *found.findings[1:]]))
-    assert line.endswith(f": **missed** by 50.0 points; {key(1)} alone alarms in 50.0% of runs.")
+    assert line.endswith(f": **missed** by 50.0 points; {key(1)} alone alarms in 50.0% of runs drawn.")
 
 
 def test_a_case_that_is_not_in_every_run_is_named_and_left_out() -> None:
@@ -119,6 +121,17 @@ def test_a_file_cut_short_is_one_line(folder: Path, capsys: pytest.CaptureFixtur
     assert main(["study", "--folder", str(folder)]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{path} is damaged" in line
+
+
+def test_an_interrupted_recording_says_that_it_can_go_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_record", stopped)
+    assert main(["study", "--folder", str(folder), "--record", "3"]) == 2
+    assert capsys.readouterr().err == "interrupted: what is recorded stays; the same command goes on\n"
 
 
 def test_pictures_hold_the_figures_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
