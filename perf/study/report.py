@@ -153,7 +153,7 @@ def _alarm_target(one: Finding, target: Target) -> str:
     said = f"{interval(one.drawn)} of runs drawn, {interval(one.ordered)} in order"
     what = f"{_what(one)}: false alarms in {said}, at most {target.alarms:.0%} wanted"
     if max(found) <= target.alarms:
-        return f"{what}: met."
+        return f"{what}: met; {_possible(one.drawn, 'up to', one.drawn.high if one.drawn else 1.0)}."
     worst = max(one.alarming, key=lambda case: one.alarming[case].share)
     return (
         f"{what}: **missed** by {100 * (max(found) - target.alarms):.1f} points; {worst} alone alarms in "
@@ -167,7 +167,7 @@ def _caught_target(found: Study, one: Finding, target: Target, level: float) -> 
     if rate is None:
         return f"{what}: **missed**: too few runs with extra work."
     if rate.share >= target.caught:
-        return f"{what}: met."
+        return f"{what}: met; {_possible(rate, 'as little as', rate.low)}."
     visible = found.visible[one.metric, one.k]
     worst = min(
         (case for case in one.by_case if level in one.by_case[case]), key=lambda case: one.by_case[case][level].share
@@ -177,6 +177,11 @@ def _caught_target(found: Study, one: Finding, target: Target, level: float) -> 
         f"{percent(median(visible.values()))} be seen 8 times in 10 (median over cases), and {percent(visible[worst])} "
         f"in {worst}, which is caught least."
     )
+
+
+def _possible(rate: Rate | None, how: str, bound: float) -> str:
+    """What so few runs do not rule out."""
+    return f"{plural(rate.runs if rate else 0, 'run')} leave {how} {percent(bound)} possible"
 
 
 def _what(one: Finding) -> str:
