@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from perf import fresh
 from perf.check.parity import Parity
 from perf.contract import Case, LoadSubject
 from perf.errors import UnsupportedError
-from perf.measure.device import synchronise
-from perf.measure.latency import sample
+from perf.measure.device import cold_cache, release, synchronise
+from perf.measure.kernels import attach
+from perf.measure.meters import COUNTS, host_s, measure_all, meters
+from perf.measure.nvml import CardWatch, open_card
+from perf.measure.nvml import notes as card_notes
+from perf.measure.rounds import Rounds, take_rounds
+from perf.measure.sampling import WITHIN
 from perf.outcome import Row
 from perf.session import Session
 from perf.store.rows import FIELD, to_extra_info
@@ -20,42 +24,53 @@ from perf.workbench import build_module
 
 
 def time_case(run: Session, case: Case, benchmark: Any) -> str:
-    """Sample the latency of a case that is at parity, through pytest-benchmark's fixture. Empty, or why it
-    was not."""
+    """Sample the latency of a case that is at parity into pytest-benchmark's fixture, then let the meters measure what
+    else it takes. Empty, or why it was not.
+    """
     found = run.parity_or_none(case)
     if found is None:
         benchmark.skipped = True  # else pytest-benchmark warns that its fixture was not used
         return run.left_out[case.key]
+    benchmark.fullname, benchmark.name = case.key, case.key
+    benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
+    watch = CardWatch(open_card(case.device))
+    with run.workbench.ledger.span("sampling"):
+        rounds = _sample(run, case, benchmark, watch)
+    if rounds is not None:
+        with run.workbench.ledger.span("metering"):
+            measured = _meter(run, case, watch)
+        notes = {**rounds.notes(), **card_notes(watch.states), "parity": _parity_words(run, case, found)}
+        _keep(run, case, benchmark, measured, notes)
+    return ""
+
+
+def _sample(run: Session, case: Case, benchmark: Any, watch: CardWatch) -> Rounds | None:
     runner, prepared = run.workbench.built(case).runner, run.workbench.prepared(case)
 
     def call() -> None:
         runner.run(prepared)
         synchronise(case.device)
 
-    benchmark.fullname, benchmark.name = case.key, case.key
-    benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
-    warm = sample(benchmark, call, perf_counter)
-    if benchmark.stats is not None:
-        _keep(
-            run, case, benchmark, found, {"warm_up": f"{warm.calls} calls, {'stable' if warm.stable else 'unstable'}"}
-        )
-    return ""
+    if case.device == "cuda":
+        attach()
+    return take_rounds(benchmark, call, WITHIN[case.device], before=cold_cache(case.device), slowed=watch.slowed)
 
 
-def _keep(run: Session, case: Case, benchmark: Any, found: Parity, notes: dict[str, str]) -> None:
-    built = run.workbench.built(case)
-    stats = benchmark.stats.stats
+def _meter(run: Session, case: Case, watch: CardWatch) -> dict[str, float]:
+    """The meters wait for the device themselves: some count the call alone."""
+    runner, prepared = run.workbench.built(case).runner, run.workbench.prepared(case)
+    release(case.device)  # what emptying the cache took
+    return measure_all(meters(case.device, watch.card), lambda: runner.run(prepared))
+
+
+def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], notes: dict[str, str]) -> None:
+    built, stats = run.workbench.built(case), benchmark.stats.stats
+    counted = {name: int(measured.pop(name)) for name in COUNTS & measured.keys()}
     row = Row(
         key=case.key,
-        metrics={"latency_s": stats.median},
-        counters=built.counters(case.shape),
-        notes={
-            **built.runner.notes(),
-            **notes,
-            "parity": _parity_words(run, case, found),
-            "iqr_s": f"{stats.iqr:.3e}",
-            "seed": str(run.options.seed),
-        },
+        metrics={"latency_s": stats.median, **measured, **host_s(stats.median, measured)},
+        counters={**built.counters(case.shape), **counted},
+        notes={**built.runner.notes(), **notes, "iqr_s": f"{stats.iqr:.3e}", "seed": str(run.options.seed)},
         workload=run.workload(case),
     )
     benchmark.extra_info[FIELD] = to_extra_info(row)

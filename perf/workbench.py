@@ -22,6 +22,7 @@ from perf.check.localise import localise
 from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
 from perf.measure.device import release
+from perf.measure.ledger import Ledger
 from perf.runners import as_outputs, to_device
 
 
@@ -41,12 +42,13 @@ class Built:
 
 class Workbench:
     """Holds one built variant at a time. Cases of one core × preset × device × variant should come in a row: the plugin
-    orders them so.
+    orders them so. `ledger` tells what the run's time went into.
     """
 
     def __init__(self, catalogue: Catalogue, seed: int, cache: Path, root: Path) -> None:
         self.catalogue = catalogue
         self.seed = seed
+        self.ledger = Ledger()
         self._cache = cache
         self._root = root
         self._key: tuple[str, ...] = ()
@@ -68,7 +70,8 @@ class Workbench:
         key = (case.core, case.preset, case.variant, case.device, case.shape if variant.fixed_shape else "")
         if key != self._key or self._built is None:
             self.close()
-            self._key, self._built = key, Built(variant.build(self.blueprint(case)))
+            with self.ledger.span("building"):
+                self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
 
     def blueprint(self, case: Case) -> Blueprint:
@@ -91,7 +94,8 @@ class Workbench:
             raise self._failed[case.key]
         try:
             if case.key not in self._parity:
-                self._parity[case.key] = self._check(case)
+                with self.ledger.span("checking"):
+                    self._parity[case.key] = self._check(case)
         except Exception as error:
             self._failed[case.key] = error
             raise
@@ -131,8 +135,9 @@ class Workbench:
             release(device)
 
     def _first_outputs(self, case: Case, built: Built) -> Outputs:
+        """The first calls belong to building: what compiles lazily compiles in them."""
         prepared = self.prepared(case)
-        with watching(self._root) as seen, counting_kernels() as kernels:
+        with self.ledger.span("building"), watching(self._root) as seen, counting_kernels() as kernels:
             for _ in range(CALLS_TO_CAPTURE if case.device == "cuda" else 1):
                 outputs = built.runner.outputs(built.runner.run(prepared))
         report = seen.report()

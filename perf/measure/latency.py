@@ -1,4 +1,4 @@
-"""Latency: what a caller waits, the call and the wait for the device, sampled by pytest-benchmark."""
+"""Before latency is sampled: warm-up, and a collector that keeps out of the way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 Clock = Callable[[], float]
 """Monotonic seconds, such as `time.perf_counter`."""
@@ -15,12 +14,13 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class WarmUpPlan:
-    """Windows of `window` calls until two neighbours' medians agree within `agreement`, for `max_s` seconds at
-    the most."""
+    """Windows of `window` calls until two neighbours' medians agree within `agreement` and there were at least
+    `calls`, for `max_s` seconds at the most."""
 
     window: int = 3
     agreement: float = 0.05
     max_s: float = 2.0
+    calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def warm_up(call: Callable[[], object], clock: Clock, plan: WarmUpPlan = WarmUpP
     """Call until neighbouring windows agree. At least two windows are run, whatever the time."""
     start = clock()
     samples = [_timed(call, clock) for _ in range(2 * plan.window)]
-    while not _agree(samples, plan) and clock() - start < plan.max_s:
+    while (len(samples) < plan.calls or not _agree(samples, plan)) and clock() - start < plan.max_s:
         samples += [_timed(call, clock) for _ in range(plan.window)]
     return WarmUp(samples[0], len(samples), _agree(samples, plan))
 
@@ -63,11 +63,3 @@ def quiet_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def sample(benchmark: Any, call: Callable[[], object], clock: Clock) -> WarmUp:
-    """Warm `call` up, then hand it to pytest-benchmark's fixture, whose options (`--benchmark-min-rounds`, …) rule."""
-    warm = warm_up(call, clock)
-    with quiet_collector():
-        benchmark(call)
-    return warm

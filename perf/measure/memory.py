@@ -6,13 +6,13 @@ import ctypes
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from perf.measure.nvml import Card
-from perf.measure.repeats import at_once
+from perf.measure.repeats import Repeats, at_once
 
 LEAST_BYTES = 1 << 20
 """Below this, what the host's peak rose by is the page cache of Python's and the C library's allocators."""
@@ -70,16 +70,21 @@ class ResidentMeter:
     proc: Path = Path("/proc/self")
     trim: Callable[[], object] = return_freed_pages
     wait: Callable[[], None] = at_once
+    repeats: Repeats = field(default_factory=Repeats)
 
     def measure(self, call: Callable[[], object]) -> Mapping[str, float]:
-        self.trim()
         if not self._reset():
             return {}
+        grown = self.repeats.median_of(lambda: self._growth(call))
+        return {"rss_peak_bytes": float(grown)} if grown >= LEAST_BYTES else {}
+
+    def _growth(self, call: Callable[[], object]) -> float:
+        self.trim()
+        self._reset()
         before = self._status("VmRSS")
         call()
         self.wait()
-        grown = self._status("VmHWM") - before
-        return {"rss_peak_bytes": float(grown)} if grown >= LEAST_BYTES else {}
+        return self._status("VmHWM") - before
 
     def _reset(self) -> bool:
         try:

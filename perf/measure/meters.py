@@ -13,6 +13,9 @@ from perf.measure.kernels import KernelMeter
 from perf.measure.memory import AllocatorMeter, CardMemoryMeter, ResidentMeter
 from perf.measure.nvml import Card
 
+COUNTS = frozenset({"kernels"})
+"""What the meters find that is a count and no quantity."""
+
 
 class Meter(Protocol):
     """`measure` calls `call` as often as it needs, waits for the device itself, and returns quantities of one call

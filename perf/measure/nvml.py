@@ -113,6 +113,21 @@ def open_card(device: str) -> Card | None:
         return None
 
 
+class CardWatch:
+    """Looks at a card from time to time and keeps what it saw; without a card it sees nothing slow."""
+
+    def __init__(self, card: Card | None) -> None:
+        self.card = card
+        self.states: list[CardState] = []
+
+    def slowed(self) -> bool:
+        """Look now."""
+        if self.card is None:
+            return False
+        self.states.append(self.card.state())
+        return self.states[-1].throttled
+
+
 def notes(states: Iterable[CardState]) -> dict[str, str]:
     """What a row says of the card over one case: the clock's and temperature's range, and only where there were any,
     slowdowns and foreign processes.

@@ -22,18 +22,22 @@ class Repeats:
     max_s: float = 0.2
     clock: Reading = perf_counter
 
+    def median_of(self, take: Callable[[], float]) -> float:
+        """The median of what `take` returns, each time from one call."""
+        begun, taken = self.clock(), [take()]
+        while len(taken) < self.calls and self.clock() - begun < self.max_s:
+            taken.append(take())
+        return median(taken)
+
     def median_growth(
         self, reading: Reading, call: Callable[[], object], between: Callable[[], None] = at_once
     ) -> float:
         """The median over the calls of how much `reading` grew during one; `between` runs before each, unread."""
-        begun, grown = self.clock(), [_growth(reading, call, between)]
-        while len(grown) < self.calls and self.clock() - begun < self.max_s:
-            grown.append(_growth(reading, call, between))
-        return median(grown)
 
+        def growth() -> float:
+            between()
+            before = reading()
+            call()
+            return reading() - before
 
-def _growth(reading: Reading, call: Callable[[], object], between: Callable[[], None]) -> float:
-    between()
-    before = reading()
-    call()
-    return reading() - before
+        return self.median_of(growth)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from torch.autograd import DeviceType
 
-from perf.measure.kernels import Activity, KernelMeter, activities, busy_s, total_s
+from perf.measure.kernels import Activity, KernelMeter, activities, after_lead, busy_s, cuda_trace, total_s
 
 
 def spans(*ends: tuple[float, float]) -> list[Activity]:
@@ -69,3 +69,34 @@ def test_a_call_is_a_tenth_of_ten() -> None:
 
 def test_nothing_recorded_is_absent() -> None:
     assert KernelMeter(lambda work: []).measure(lambda: None) == {}
+
+
+SPIN = "at::cuda::(anonymous namespace)::spin_kernel(long)"
+
+
+def test_what_was_recorded_before_the_lead_ended_is_not_counted() -> None:
+    recorded = [
+        Activity(SPIN, 2.0, 2.5),
+        Activity("gemm", 3.0, 4.0),
+        Activity("stray", 0.0, 1.0),
+        Activity(SPIN, 1.0, 2.0),
+    ]
+    assert after_lead(recorded) == [Activity("gemm", 3.0, 4.0)]
+
+
+def test_a_record_whose_head_was_lost_is_not_believed() -> None:
+    assert after_lead([Activity("gemm", 3.0, 4.0)]) is None
+    assert after_lead([]) is None
+
+
+@pytest.mark.parametrize(("lost", "believed"), [(0, True), (511, True), (512, True), (5000, False)])
+def test_a_longer_lead_is_tried_when_the_first_is_lost(
+    monkeypatch: pytest.MonkeyPatch, lost: int, believed: bool
+) -> None:
+    def record(work: Callable[[], object], lead: int) -> list[Activity]:
+        work()
+        queued = [*(Activity(SPIN, float(at), at + 0.5) for at in range(lead)), Activity("gemm", 9000.0, 9001.0)]
+        return queued[lost:]
+
+    monkeypatch.setattr("perf.measure.kernels._record", record)
+    assert cuda_trace(lambda: None) == ([Activity("gemm", 9000.0, 9001.0)] if believed else [])

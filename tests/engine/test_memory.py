@@ -9,6 +9,7 @@ import torch
 
 from perf.measure.memory import AllocatorMeter, CardMemoryMeter, ResidentMeter
 from perf.measure.nvml import CardState
+from perf.measure.repeats import Repeats
 
 MIB = 1 << 20
 
@@ -35,11 +36,23 @@ def proc(tmp_path: Path) -> Proc:
 
 
 def test_the_host_peak_is_what_the_call_added(proc: Proc) -> None:
-    meter = ResidentMeter(proc.folder, proc.trim)
+    meter = ResidentMeter(proc.folder, proc.trim, repeats=Repeats(calls=1))
     found = meter.measure(lambda: proc.show(rss_kb=51_000, peak_kb=54_096))
     assert found == {"rss_peak_bytes": 4096 * 1024}
     assert (proc.folder / "clear_refs").read_text() == "5"
     assert proc.trimmed == 1
+
+
+def test_the_median_of_a_few_calls_is_reported(proc: Proc) -> None:
+    peaks = iter([90_000, 54_000, 53_000])
+
+    def call() -> None:
+        proc.show(rss_kb=50_000, peak_kb=next(peaks))
+
+    assert ResidentMeter(proc.folder, proc.trim, repeats=Repeats(calls=3, max_s=60.0)).measure(call) == {
+        "rss_peak_bytes": 4000 * 1024
+    }
+    assert proc.trimmed == 3
 
 
 def test_growth_too_small_to_mean_anything_is_absent(proc: Proc) -> None:
@@ -54,7 +67,8 @@ def test_absent_where_the_peak_cannot_be_reset(proc: Proc) -> None:
 
 def test_a_tensor_is_seen_by_the_real_host_meter() -> None:
     found = ResidentMeter().measure(lambda: torch.ones(32 * MIB, dtype=torch.uint8).max())
-    assert not found or 32 * MIB <= found["rss_peak_bytes"] < 64 * MIB  # empty where clear_refs is not ours to write
+    # empty where clear_refs is not ours to write; the kernel counts resident pages in batches
+    assert not found or 31 * MIB <= found["rss_peak_bytes"] < 64 * MIB
 
 
 class FakeCard:

@@ -1,0 +1,53 @@
+"""A timed case's row, end to end on the CPU: what the meters found stands beside the latency."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+STASHED = """
+    import pytest
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(session):
+        from perf.plugin import SESSION
+        ledger = session.config.stash[SESSION].workbench.ledger
+        print("charged:", *sorted(name for name, seconds in ledger.seconds.items() if seconds > 0))
+"""
+
+
+def timed(project: Project, *options: str) -> dict[str, Any]:
+    """The one benchmark that a run of the toy leaves in its JSON."""
+    assert project.time("--benchmark-json=run.json", *options).ret == 0
+    (entry,) = json.loads((project.path / "run.json").read_text())["benchmarks"]
+    found: dict[str, Any] = entry
+    return found
+
+
+def test_the_row_holds_what_the_meters_found_and_how_it_was_sampled(project: Project) -> None:
+    entry = timed(project, "--shape", "b5")
+    row = entry["extra_info"]["coregate"]
+    assert row["metrics"]["cpu_s"] > 0
+    assert row["metrics"].keys() <= {"cpu_s", "host_instructions", "rss_peak_bytes"}  # no device, so no host_s either
+    assert all(value > 0 for value in row["metrics"].values())
+    assert f" of {entry['stats']['rounds']} samples" in row["notes"]["sampling"]
+    assert row["notes"].keys() >= {"iqr_s", "parity", "seed", "warm_up"}
+    assert not row["notes"].keys() & {"sm_clock", "temperature", "throttle", "foreign_processes"}
+
+
+def test_min_rounds_are_honoured(project: Project) -> None:
+    assert timed(project, "--shape", "b5", "--benchmark-min-rounds=2000")["stats"]["rounds"] >= 2000
+
+
+def test_with_benchmarks_off_nothing_is_measured(project: Project) -> None:
+    result = project.time("--shape", "b5", "--benchmark-disable")
+    result.assert_outcomes(passed=1)
+
+
+def test_the_ledger_knows_building_checking_sampling_and_metering(project: Project) -> None:
+    project.write("conftest.py", STASHED)
+    result = project.time("--shape", "b5", "-s")
+    result.stdout.fnmatch_lines(["*charged: building checking metering sampling"])
