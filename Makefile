@@ -11,7 +11,7 @@
 .PHONY: env oracle bench test test-parity test-engine test-graphs test-cores test-inductor lint clean
 
 PYTHON ?= python3
-EXTRAS ?= onnx,gpu,serve,quant,cores,dev
+EXTRAS ?= onnx,gpu,serve,quant,cores,study,dev
 BENCH ?= --core deeplabv3
 TEST_VARIANTS ?= eager-fp32 eager-bf16 aot_eager onnx-cpu-fp32
 INDUCTOR_CORES ?= deeplabv3 flux-clip llasa-tokens-vectorised

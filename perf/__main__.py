@@ -10,6 +10,7 @@ from pathlib import Path
 from perf.ab.command import register as register_ab
 from perf.errors import CoregateError
 from perf.store.baselines import KEEP, accept
+from perf.study.command import register as register_study
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
     accepting.add_argument("--baselines", type=Path, default=Path("perf/baselines"), help="(default: %(default)s)")
     accepting.set_defaults(run=_accept)
     register_ab(commands)
+    register_study(commands)
     return top
 
 

@@ -33,6 +33,10 @@ ALLOWED = {
     "perf/store/": {"contract", "errors", "outcome", "store"},
     "perf/judge/": {"contract", "judge", "outcome"},
     "perf/report/": {"check", "contract", "fresh", "outcome", "report", "store"},
+    "perf/study/": {
+        *("catalogue", "contract", "covering", "errors", "judge", "measure", "options", "outcome"),
+        *("report", "session", "store", "study", "workbench"),
+    },
     "perf/workbench.py": {"catalogue", "check", "contract", "measure", "runners"},
     "perf/ab/": {
         *("ab", "contract", "covering", "errors", "measure", "options", "outcome", "plugin", "report", "session"),

@@ -1,0 +1,104 @@
+"""Recording: fresh processes one after the other, each appended to the file as soon as it is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import monotonic
+
+from perf.errors import CoregateError
+from perf.study.child import Spec
+from perf.study.records import Recorded, append, from_line, read
+
+GIVE_UP = 3
+"""Processes that fail one after the other before the recording ends."""
+
+Start = Callable[[Spec], Recorded]
+Tell = Callable[[str], None]
+
+
+class LostError(Exception):
+    """A process that gave no run: the last line that it wrote."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`runs` more processes into `path`. Levels are injected until `injected_runs` of the file have them. `seed` gives
+    each run its own."""
+
+    path: Path
+    runs: int
+    injected_runs: int
+    seed: Callable[[], int]
+
+
+def record(plan: Plan, spec: Spec, start: Start, tell: Tell) -> int:
+    """How many of the runs came. What is recorded stays, whatever ends the recording.
+
+    Raises:
+        CoregateError: the file is damaged or cannot be written, or three processes in a row gave nothing.
+    """
+    kept, lost = 0, 0
+    injected = sum(_holds_levels(run, spec) for run in read(plan.path)) if plan.path.exists() else 0
+    for number in range(1, plan.runs + 1):
+        levels = spec.levels if injected < plan.injected_runs else ()
+        begun = monotonic()
+        try:
+            run = start(replace(spec, levels=levels, seed=plan.seed()))
+        except LostError as error:
+            lost += 1
+            tell(f"run {number} of {plan.runs} is lost: {error}")
+            if lost == GIVE_UP:
+                raise CoregateError(f"{GIVE_UP} runs in a row gave nothing: {error}") from None
+            continue
+        append(plan.path, run)
+        kept, lost, injected = kept + 1, 0, injected + bool(levels)
+        extra = ", with extra work" if levels else ""
+        tell(f"run {number} of {plan.runs}: {_said(run)}{extra}, {monotonic() - begun:.0f} s")
+    return kept
+
+
+def _holds_levels(run: Recorded, spec: Spec) -> bool:
+    """Whether the run has extra work, and all cases that are recorded now. Not every level need be there: some cases
+    are too short for the least work."""
+    return len(run.levels) > 1 and set(spec.keys) <= {point.case for point in run.points} | set(run.left_out)
+
+
+def _said(run: Recorded) -> str:
+    cases = f"{len({point.case for point in run.points})} cases"
+    return "; ".join([cases, *(f"without {key}: {why}" for key, why in sorted(run.left_out.items()))])
+
+
+def start_process(spec: Spec) -> Recorded:
+    """One run in a process of its own, with the caches that this one has: a compiled case compiles once.
+
+    Raises:
+        LostError: it died, or measured no case.
+    """
+    with tempfile.TemporaryDirectory(prefix="coregate-study-") as scratch:
+        asked, told = Path(scratch) / "spec.json", Path(scratch) / "run.json"
+        asked.write_text(json.dumps(asdict(spec)))
+        command = [sys.executable, "-m", "perf.study.child", str(asked), str(told)]
+        child = subprocess.run(
+            command, cwd=spec.root, env=_environment(spec), check=False, capture_output=True, text=True
+        )
+        if child.returncode or not told.exists():
+            lines = [line for line in child.stderr.splitlines() if line.strip()]
+            raise LostError(lines[-1] if lines else f"the process ended with {child.returncode}")
+        run = from_line(told.read_text())
+    if not run.points:
+        raise LostError("; ".join(f"{key}: {why}" for key, why in run.left_out.items()))
+    return run
+
+
+def _environment(spec: Spec) -> dict[str, str]:
+    found = os.environ.copy()
+    found.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(spec.cache).parent / "inductor"))
+    parts = [str(Path(__file__).parents[2]), found.get("PYTHONPATH", "")]
+    return found | {"PYTHONPATH": os.pathsep.join(filter(None, parts))}

@@ -1,0 +1,161 @@
+"""Recorded runs: a fresh process is a line of JSON in `<machine class>.jsonl.gz`, each a gzip member of its own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from perf.contract import Case
+from perf.errors import CoregateError
+
+SCHEMA = 1
+SUFFIX = ".jsonl.gz"
+KEPT_SAMPLES = 50
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One metric of one case at one level, in the metric's unit. `median`, `mean` and `min` are over all calls;
+    `samples` are at most 50 of them, evenly spaced in time and rounded to 4 digits. Kernel time is summed over several
+    calls and has a mean alone: there all three are that mean, and there are no samples.
+    """
+
+    median: float
+    mean: float
+    min: float
+    samples: tuple[float, ...] = ()
+
+
+Seen = Mapping[str, Figures]
+"""One metric of one run at one level: case key → figures."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One case at one level. `wanted` is the extra work asked for, as a share of the case's own time (0 is none), and
+    `achieved` the share that it took, by metric, where that could be timed.
+    """
+
+    case: str
+    wanted: float
+    achieved: Mapping[str, float]
+    metrics: Mapping[str, Figures]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One fresh process. `at` is when it began (ISO 8601, UTC), `seed` that of its inputs; `left_out` are cases that
+    gave no number, and why."""
+
+    at: str
+    seed: int
+    machine_class: str
+    hardware: Mapping[str, str]
+    software: Mapping[str, str]
+    points: tuple[Point, ...]
+    left_out: Mapping[str, str]
+
+    def seen(self, metric: str, wanted: float) -> Seen:
+        return {
+            point.case: point.metrics[metric]
+            for point in self.points
+            if point.wanted == wanted and metric in point.metrics
+        }
+
+    @property
+    def levels(self) -> frozenset[float]:
+        return frozenset(point.wanted for point in self.points)
+
+
+def summarise(samples: Sequence[float]) -> Figures:
+    """Figures of all calls' values, in the order in which they were taken; there is at least one."""
+    ordered, count = sorted(samples), len(samples)
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    step = max(1, math.ceil(count / KEPT_SAMPLES))
+    return Figures(
+        _rounded(middle, 7), _rounded(math.fsum(samples) / count, 7), _rounded(ordered[0], 7), thinned(samples, step)
+    )
+
+
+def thinned(samples: Sequence[float], step: int) -> tuple[float, ...]:
+    return tuple(_rounded(value, DIGITS) for value in samples[::step])
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def to_line(run: Recorded) -> str:
+    return json.dumps({"schema": SCHEMA, **asdict(run)}, separators=(",", ":"))
+
+
+def from_line(text: str) -> Recorded:
+    """Raises ValueError, KeyError, TypeError or AttributeError where `text` is not one recorded run."""
+    found: dict[str, Any] = json.loads(text)
+    if found["schema"] != SCHEMA:
+        raise ValueError(f"schema {found['schema']}, and this coregate reads {SCHEMA}")
+    return Recorded(
+        at=str(found["at"]),
+        seed=int(found["seed"]),
+        machine_class=str(found["machine_class"]),
+        hardware=dict(found["hardware"]),
+        software=dict(found["software"]),
+        points=tuple(map(_point, found["points"])),
+        left_out=dict(found["left_out"]),
+    )
+
+
+def _point(found: Mapping[str, Any]) -> Point:
+    Case.parse(found["case"])
+    metrics = {name: _figures(figures) for name, figures in found["metrics"].items()}
+    return Point(found["case"], float(found["wanted"]), dict(found["achieved"]), metrics)
+
+
+def _figures(found: Mapping[str, Any]) -> Figures:
+    figures = Figures(found["median"], found["mean"], found["min"], tuple(found["samples"]))
+    for value in (figures.median, figures.mean, figures.min, *figures.samples):
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise ValueError(f"{value!r} where a positive number is wanted")
+    return figures
+
+
+def read(path: Path) -> list[Recorded]:
+    """All runs of one file, oldest first.
+
+    Raises:
+        CoregateError: the file is unreadable, cut short, damaged, of another schema, or of two machine classes.
+    """
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode("utf8").splitlines()
+        runs = [from_line(line) for line in lines]
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CoregateError(
+            f"{path} is damaged ({type(error).__name__}: {error}): restore it from git, or delete it and record again"
+        ) from None
+    classes = sorted({run.machine_class for run in runs})
+    if len(classes) > 1:
+        raise CoregateError(f"{path} holds runs of {' and '.join(classes)}: keep one machine class a file")
+    return sorted(runs, key=lambda run: run.at)
+
+
+def append(path: Path, run: Recorded) -> None:
+    """Add one run. A process that is killed meanwhile leaves the file as it was.
+
+    Raises:
+        CoregateError: the file cannot be read or written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_bytes() if path.exists() else b""
+        partial.write_bytes(before + gzip.compress(f"{to_line(run)}\n".encode(), mtime=0))
+        partial.replace(path)
+    except OSError as error:
+        raise CoregateError(f"cannot write {path}: {error.strerror}: name a folder that can be written") from error
