@@ -16,6 +16,7 @@ from perf.errors import UnsupportedError
 from perf.quantized_spec import describe_int8, saturates, sensitive
 from perf.runners import ModuleRunner, to_device
 
+PACKED = 16
 Weighted = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -55,7 +56,8 @@ class TorchaoRunner(ModuleRunner):
         torch._dynamo.reset()
         module = blueprint.module(dtype)
         running = layers_that_run(module, to_device(blueprint.example(0), dtype, blueprint.device))
-        self._left_in_float = quantize(module, running, SCHEMES[scheme](blueprint.device))
+        odd = unpackable(module, running) if compiled and blueprint.device == "cpu" else ()
+        self._left_in_float = quantize(module, running, SCHEMES[scheme](blueprint.device), odd)
         done = sum(is_quantized(layer) for layer in module.modules())
         if not done:
             raise UnsupportedError(f"torchao's {scheme} takes none of this core's {len(running)} linear layers")
@@ -110,9 +112,16 @@ def _watching(module: nn.Module, seen: dict[str, None]) -> Iterator[None]:
             handle.remove()
 
 
-def quantize(module: nn.Module, running: list[str], config: Any) -> tuple[str, ...]:
-    """Quantise, in place, those of `running` that are not sensitive; the sensitive ones' names."""
-    left = sensitive(running)
+def unpackable(module: nn.Module, running: list[str]) -> tuple[str, ...]:
+    """Layers whose inner width is no multiple of 16. Inductor multiplies int8 weights on a CPU with
+    `torch._weight_int8pack_mm`, which in bfloat16 reads beyond such rows and ends the process (torch 2.14.1: 20, 24 and
+    40 do, 16, 32, 48 and 80 do not)."""
+    return tuple(name for name in running if module.get_submodule(name).in_features % PACKED)  # type: ignore[operator]
+
+
+def quantize(module: nn.Module, running: list[str], config: Any, odd: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Quantise, in place, those of `running` that are neither sensitive nor `odd`; the names of those left."""
+    left = tuple(dict.fromkeys((*sensitive(running), *odd)))
     chosen = set(running) - set(left)
     quantization.quantize_(module, config, filter_fn=lambda layer, name: name in chosen)
     return left

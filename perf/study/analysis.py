@@ -17,7 +17,7 @@ from perf.study.rules import Rule, rules
 
 Key = TypeVar("Key", bound=Hashable)
 
-BASELINES = (5, 10)
+BASELINES = (3, 5, 10)
 TRIALS = 5
 """Baselines drawn for each judged run."""
 

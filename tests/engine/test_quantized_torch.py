@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from perf.catalogue import discover
 from perf.contract import Inputs, Shape
 from perf.errors import UnsupportedError
-from perf.quantized_torch import SCHEMES, layers_that_run, quantize, saved_bytes
+from perf.quantized_torch import SCHEMES, is_quantized, layers_that_run, quantize, saved_bytes, unpackable
 from perf.variants.quantized import float8_card
 from tests.engine.onnx_toys import blueprint, rows, seeded
 
@@ -139,3 +139,11 @@ def test_float8_needs_a_card_that_has_it(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
     assert float8_card("cuda") == (None if met else "compute capability 8.6: float8 needs 8.9")
+
+
+def test_layers_that_would_be_read_beyond_their_rows_stay_in_float() -> None:
+    """Inner widths of 32 and 24: the second is no multiple of 16."""
+    module = nn.Sequential(nn.Linear(32, 24), nn.Linear(24, 32))
+    assert unpackable(module, ["0", "1"]) == ("1",)
+    assert "1" in quantize(module, ["0", "1"], SCHEMES["int8wo"]("cpu"), ("1",))
+    assert not is_quantized(module[1])

@@ -83,9 +83,9 @@ def test_a_slowdown_that_is_missed_names_the_noise_that_hides_it() -> None:
 
 def test_false_alarms_beyond_the_target_name_the_worst_case() -> None:
     found = study(population(9, [1e-5] * 2))
-    ours = found.findings[0]
+    ours = next(item for item in found.findings if item.k == 5)
     worse = replace(ours, drawn=rate(0.52, 50), alarming={key(0): rate(0.1, 50), key(1): rate(0.5, 50)})
-    (line, *_) = targets(replace(found, findings=[worse, *found.findings[1:]]))
+    (line, *_) = targets(replace(found, findings=[worse if item is ours else item for item in found.findings]))
     assert line.endswith(f": **missed** by 50.0 points; {key(1)} alone alarms in 50.0% of runs drawn.")
 
 
@@ -111,11 +111,11 @@ def test_usage_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], arg
     assert len(lines) == 1
 
 
-@pytest.mark.parametrize("runs", [1, 7])
+@pytest.mark.parametrize("runs", [1, 5])
 def test_too_few_runs_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], runs: int) -> None:
     fill(folder, runs)
     assert main(["study", "--folder", str(folder)]) == 4
-    assert "8 or more are wanted" in capsys.readouterr().err
+    assert "6 or more are wanted" in capsys.readouterr().err
 
 
 def test_a_file_cut_short_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
