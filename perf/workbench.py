@@ -17,7 +17,7 @@ from perf.catalogue import Catalogue
 from perf.check import parity
 from perf.check.cudagraphs import CALLS_TO_CAPTURE, captured
 from perf.check.graphs import watching
-from perf.check.inductor import counting_kernels
+from perf.check.inductor import counting_kernels, noting_state
 from perf.check.localise import localise
 from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
@@ -34,6 +34,8 @@ class Built:
     prepared: dict[str, Any] = field(default_factory=dict)
     compiled: dict[str, dict[str, int]] = field(default_factory=dict)
     places: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    came: dict[str, str] = field(default_factory=dict)
+    """By shape, whether what was compiled came from Inductor's cache, and whether it was autotuned."""
 
     def counters(self, shape: str) -> dict[str, int]:
         """What compiling for `shape` took (after the shapes that ran before it), and what the runner itself counts."""
@@ -137,7 +139,8 @@ class Workbench:
     def _first_outputs(self, case: Case, built: Built) -> Outputs:
         """The first calls belong to building: what compiles lazily compiles in them."""
         prepared = self.prepared(case)
-        with self.ledger.span("building"), watching(self._root) as seen, counting_kernels() as kernels:
+        watched = watching(self._root), counting_kernels(), noting_state()
+        with self.ledger.span("building"), watched[0] as seen, watched[1] as kernels, watched[2] as came:
             for _ in range(CALLS_TO_CAPTURE if case.device == "cuda" else 1):
                 outputs = built.runner.outputs(built.runner.run(prepared))
         report = seen.report()
@@ -147,6 +150,7 @@ class Workbench:
             **({"cudagraphs": n} if (n := captured()) else {}),
         }
         built.places[case.shape] = report.places()
+        built.came[case.shape] = ", ".join(came)
         return tuple(item.cpu() for item in outputs)
 
     def _expected(self, case: Case, dtype: str) -> tuple[Outputs, Outputs, str]:

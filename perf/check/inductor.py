@@ -1,4 +1,4 @@
-"""What Inductor made: kernels generated, nodes before fusion, calls out to libraries.
+"""What Inductor made: kernels generated, nodes before fusion, calls out to libraries; and where it had them from.
 
 From `torch._inductor.metrics` and `torch._dynamo.utils.counters["inductor"]`. Both are kept with a compiled graph in
 Inductor's cache and added again when it is taken from there, so that a warm cache counts as a cold one does.
@@ -31,3 +31,28 @@ def _now() -> Counter[str]:
         inductor_nodes=metrics.ir_nodes_pre_fusion,
         extern_calls=dynamo_counters["inductor"]["extern_calls"],
     )
+
+
+STATE = {
+    "fxgraph_cache_hit": "from the cache",
+    "fxgraph_cache_miss": "compiled",
+    "select_algorithm_autotune": "autotuned",
+}
+"""Counters of Inductor's that say how a compilation came about. They decide how long it took and which kernels an
+autotuned one has, and are no property of the graph."""
+
+
+@contextmanager
+def noting_state() -> Iterator[list[str]]:
+    """A list that is filled when the block ends: `1 compiled`, `2 from the cache`; empty where nothing was compiled."""
+    said: list[str] = []
+    before = _state()
+    try:
+        yield said
+    finally:
+        grown = _state() - before
+        said += [f"{grown[name]} {words}" for name, words in STATE.items() if grown[name]]
+
+
+def _state() -> Counter[str]:
+    return Counter({name: dynamo_counters["inductor"][name] for name in STATE})

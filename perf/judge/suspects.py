@@ -11,7 +11,7 @@ from perf.outcome import Row
 TELLING = 0.01
 """Another metric of the case that moved by less than 1 % is not worth a word."""
 
-STATE = ("sm_clock", "throttle", "foreign_processes")
+STATE = ("sm_clock", "throttle", "foreign_processes", "compile_cache")
 """Notes on a row that say in which state it was measured."""
 
 

@@ -21,6 +21,7 @@ SOFTWARE = (
     "numpy",
 )
 CPUINFO = Path("/proc/cpuinfo")
+DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def cpu(cpuinfo: str) -> str:
@@ -54,9 +55,19 @@ def machine_class(hardware: Mapping[str, str]) -> str:
     return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((r|tm)\)|@.*ghz", " ", text.lower())).strip("-")
 
 
+def driver(proc_version: str) -> str:
+    """NVIDIA's, from `/proc/driver/nvidia/version`: the first number after «Kernel Module»; empty without one."""
+    found = re.search(r"Kernel Module.*?(\d+(?:\.\d+)+)", proc_version)
+    return found[1] if found else ""
+
+
 def software() -> dict[str, str]:
-    """Versions of what was imported to run the cases; an absent package is absent here too."""
-    found = {"python": platform.python_version()}
+    """Versions of what was imported to run the cases, of CUDA and of the driver; what is absent is absent here too."""
+    import torch
+
+    proc_version = DRIVER.read_text() if DRIVER.exists() else ""
+    optional = {"cuda": torch.version.cuda or "", "driver": driver(proc_version)}
+    found = {"python": platform.python_version(), **{name: text for name, text in optional.items() if text}}
     for name in SOFTWARE:
         try:
             found[name] = version(name)

@@ -65,8 +65,17 @@ def read_run(path: Path) -> Run:
 
 
 def load(folder: Path) -> list[Run]:
-    """All runs of a machine class's folder, oldest first; none where there is no folder."""
-    return [read_run(path) for path in _runs(folder)]
+    """All runs of a machine class's folder, oldest first; none where there is no folder.
+
+    Raises:
+        CoregateError: a file is damaged, or of another machine class than the folder's name.
+    """
+    found = [read_run(path) for path in _runs(folder)]
+    for run in found:
+        own = run.machine.get("class", folder.name)
+        if own != folder.name:
+            raise CoregateError(f"{run.path} is a run of machine class {own}: move it to {folder.with_name(own)}")
+    return found
 
 
 def accept(paths: Sequence[Path], root: Path, reason: str, keep: int = KEEP) -> list[Path]:

@@ -69,10 +69,12 @@ def test_the_newest_are_kept_and_the_oldest_as_drifts_anchor(tmp_path: Path) -> 
 
 
 def test_numbers_beyond_four_digits_stay_in_order(tmp_path: Path) -> None:
-    write_run(tmp_path / "9999_a.json", entry(latency_s=1.0))
-    append(json.loads((tmp_path / "9999_a.json").read_text()), tmp_path, "b")
-    write_run(tmp_path / "10000_b.json", entry(latency_s=2.0))
-    assert [run.rows[KEY].metrics["latency_s"] for run in load(tmp_path)] == [1.0, 2.0]
+    folder = tmp_path / "a-cpu-2c"
+    first = write_run(folder / "9999_a.json", entry(latency_s=1.0))
+    second = append(json.loads(first.read_text()), folder, "b")
+    assert second.name == "10000_b.json"
+    write_run(second, entry(latency_s=2.0))
+    assert [run.rows[KEY].metrics["latency_s"] for run in load(folder)] == [1.0, 2.0]
 
 
 def test_two_accepts_at_once_lose_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perf.measure.machine import cpu, machine_class
+from perf.measure.machine import cpu, driver, machine_class
 
 CPUINFO = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -36,3 +36,12 @@ def test_the_clock_in_a_cpus_name_is_left_out() -> None:
 def test_class_with_a_gpu_is_the_gpu() -> None:
     hardware = {"cpu": "x", "cores": "16", "gpu": "NVIDIA H100 80GB HBM3"}
     assert machine_class(hardware) == "nvidia-h100-80gb-hbm3"
+
+
+def test_the_driver_is_the_kernel_modules() -> None:
+    """Both kinds of module, closed and open, as they say it of themselves."""
+    closed = (
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.3.0"
+    )
+    opened = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 12.3.0"
+    assert (driver(closed), driver(opened), driver("")) == ("550.54.15", "580.159.04", "")

@@ -66,11 +66,18 @@ def test_a_damaged_file_is_one_line_that_says_what_to_do(tmp_path: Path, text: s
 
 
 def test_runs_load_oldest_first_and_hidden_files_are_none(tmp_path: Path) -> None:
-    write_run(tmp_path / "0002_b.json", entry(latency_s=2.0))
-    write_run(tmp_path / "0001_a.json", entry(latency_s=1.0))
-    (tmp_path / ".0003_c.json.xyz.partial").write_text("half a fi")
-    assert [run.rows[KEY].metrics["latency_s"] for run in load(tmp_path)] == [1.0, 2.0]
+    folder = tmp_path / "a-cpu-2c"
+    write_run(folder / "0002_b.json", entry(latency_s=2.0))
+    write_run(folder / "0001_a.json", entry(latency_s=1.0))
+    (folder / ".0003_c.json.xyz.partial").write_text("half a fi")
+    assert [run.rows[KEY].metrics["latency_s"] for run in load(folder)] == [1.0, 2.0]
     assert load(tmp_path / "absent") == []
+
+
+def test_a_run_in_another_classs_folder_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "a-cpu-64c" / "0001_a.json", entry())
+    with pytest.raises(CoregateError, match=r"0001_a\.json is a run of machine class a-cpu-2c: move it to .*/a-cpu-2c"):
+        load(tmp_path / "a-cpu-64c")
 
 
 def test_numbers_go_on_after_the_highest(tmp_path: Path) -> None:
@@ -96,7 +103,7 @@ def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
 
 def test_killed_between_write_and_rename_loses_nothing(tmp_path: Path) -> None:
     """The kill is real: the process stops itself with SIGKILL where it would rename."""
-    path = write_run(tmp_path / "0001_a.json", entry())
+    path = write_run(tmp_path / "a-cpu-2c" / "0001_a.json", entry())
     before = path.read_bytes()
     script = (
         "import os, signal, pathlib\n"
@@ -107,4 +114,4 @@ def test_killed_between_write_and_rename_loses_nothing(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert path.read_bytes() == before
-    assert [run.path for run in load(tmp_path)] == [path]
+    assert [run.path for run in load(path.parent)] == [path]
