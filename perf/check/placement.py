@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from perf.onnx_profile import Node, short
+from perf.backends.onnx_profile import Node, short
 
 if TYPE_CHECKING:
-    from perf.onnx_runners import OnnxRunner
+    from perf.backends.onnx_runners import OnnxRunner
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from perf.needs import all_of, compiler, device_present
 from perf.runners import ModuleRunner
 
 if TYPE_CHECKING:
-    from perf.aot_package import AotRunner
+    from perf.backends.aot_package import AotRunner
 
 
 def build(blueprint: Blueprint, dtype: str) -> AotRunner:
-    from perf.aot_package import AotRunner
+    from perf.backends.aot_package import AotRunner
 
     return AotRunner(blueprint, dtype)
 
 
 def build_exported(blueprint: Blueprint) -> ModuleRunner:
-    from perf.torch_export import example, export
+    from perf.backends.torch_export import example, export
 
     given = example(blueprint.core, blueprint.preset)
     program = export(blueprint.module("float32"), given, "float32", blueprint.device)

@@ -17,11 +17,11 @@ import torch._inductor
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
+from perf.backends.torch_export import why_not
 from perf.contract import Axis, Blueprint, Inputs, Variant
 from perf.errors import UnsupportedError
 from perf.needs import Need, all_of, compiler, cuda_only, device_present
 from perf.runners import ModuleRunner
-from perf.torch_export import why_not
 
 DYNAMIC = {"": None, "-dynamic": True, "-static": False}
 FLAGS: Mapping[str, Any] = {

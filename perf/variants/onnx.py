@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perf.backends.onnx_spec import CUDA, CUDA_GRAPH, NO_CPU_FALLBACK, TENSORRT, Export, SessionSpec, chosen
 from perf.contract import Blueprint, Variant
 from perf.needs import all_of, execution_provider, package
-from perf.onnx_spec import CUDA, CUDA_GRAPH, NO_CPU_FALLBACK, TENSORRT, Export, SessionSpec, chosen
 
 if TYPE_CHECKING:
-    from perf.onnx_runners import OnnxRunner
+    from perf.backends.onnx_runners import OnnxRunner
 
 DYNAMO = Export()
 FIXED = Export(dynamic=False)
@@ -41,8 +41,8 @@ ON_TENSORRT = SessionSpec(
 
 def build(blueprint: Blueprint, export: Export, session: SessionSpec) -> OnnxRunner:
     """Exported, unless the cache has the file; then run once, with a profile, on the blueprint's example."""
-    from perf.onnx_files import export as exported
-    from perf.onnx_runners import make_runner
+    from perf.backends.onnx_files import export as exported
+    from perf.backends.onnx_runners import make_runner
 
     file = exported(blueprint, export)
     kept = _engines(session, blueprint.cache / "tensorrt" / file.path.parent.name)

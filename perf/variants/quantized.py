@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from perf.backends.onnx_spec import CPU, CUDA, SessionSpec, chosen
+from perf.backends.quantized_spec import Recipe, no_saturation
 from perf.contract import Blueprint, Variant
 from perf.needs import Need, all_of, compiler, device_present, execution_provider, package
-from perf.onnx_spec import CPU, CUDA, SessionSpec, chosen
-from perf.quantized_spec import Recipe, no_saturation
 
 if TYPE_CHECKING:
-    from perf.quantized_onnx import QuantizedRunner
-    from perf.quantized_torch import TorchaoRunner
+    from perf.backends.quantized_onnx import QuantizedRunner
+    from perf.backends.quantized_torch import TorchaoRunner
 
 U8S8 = Recipe()
 U8U8 = replace(U8S8, weight="QUInt8")
@@ -36,7 +36,7 @@ FLOAT8_CAPABILITY = (8, 9)
 
 
 def build_onnx(blueprint: Blueprint, recipe: Recipe, session: SessionSpec) -> QuantizedRunner:
-    from perf.quantized_onnx import QuantizedRunner, quantize
+    from perf.backends.quantized_onnx import QuantizedRunner, quantize
 
     return QuantizedRunner(quantize(blueprint, recipe), session, recipe, blueprint.example(0))
 
@@ -61,7 +61,7 @@ def onnx_variant(
 
 
 def build_torchao(blueprint: Blueprint, dtype: str, scheme: str, compiled: bool) -> TorchaoRunner:
-    from perf.quantized_torch import TorchaoRunner
+    from perf.backends.quantized_torch import TorchaoRunner
 
     return TorchaoRunner(blueprint, dtype, scheme, compiled)
 

@@ -15,12 +15,12 @@ import torch
 import torch._inductor
 from torch import Tensor, nn
 
-from perf import aot_package
-from perf.aot_package import CHECK_INPUTS, AotRunner, checked_inputs
+from perf.backends import aot_package
+from perf.backends.aot_package import CHECK_INPUTS, AotRunner, checked_inputs
+from perf.backends.torch_export import example
 from perf.catalogue import discover
 from perf.contract import Axis, Blueprint, Inputs, Shape
 from perf.measure.fresh_load import fresh_load
-from perf.torch_export import example
 from tests.engine.onnx_toys import blueprint
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ import sys
 from pathlib import Path
 import torch, torch._inductor
 torch._inductor.aoti_compile_and_package = None
-from perf.aot_package import AotRunner
+from perf.backends.aot_package import AotRunner
 from tests.engine.test_aot import toy_blueprint
 torch.set_num_threads(int(sys.argv[2]))
 print(AotRunner(toy_blueprint(Path(sys.argv[1])), "float32").package)
@@ -171,7 +171,7 @@ def test_what_decides_the_code_is_in_the_name(runner: AotRunner, home: Path, mon
     for target, value in (
         ("torch.get_num_threads", 97),
         ("torch.cpu.get_capabilities", {"architecture": "other"}),
-        ("perf.aot_package.library_versions", ["torch 0"]),
+        ("perf.backends.aot_package.library_versions", ["torch 0"]),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(target, lambda *_, value=value: value)

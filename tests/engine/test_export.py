@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from perf.backends.libraries import library_versions
+from perf.backends.torch_export import dims, example
 from perf.catalogue import discover
 from perf.contract import Axis, Blueprint, Shape
 from perf.errors import UnsupportedError
-from perf.libraries import library_versions
-from perf.torch_export import dims, example
 from tests.engine.onnx_toys import blueprint, seeded
 
 VARIANTS = discover([], [], Path(__file__).parents[2]).variants

@@ -9,13 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BUILDING = {  # the families' machinery: how a variant's data becomes something that runs
-    *("aot_package", "build_cache", "libraries", "module_identity", "torch_export"),
-    *("onnx_export", "onnx_files", "onnx_mixed", "onnx_profile", "onnx_runners", "onnx_session", "onnx_spec"),
-    *("quantized_onnx", "quantized_spec", "quantized_torch"),
-}
 ALLOWED = {
-    **{f"perf/{name}.py": BUILDING | {"contract", "errors", "runners"} for name in sorted(BUILDING)},
+    "perf/backends/": {"backends", "contract", "errors", "runners"},
     "perf/contract.py": set(),
     "perf/outcome.py": set(),
     "perf/errors.py": set(),
@@ -27,8 +22,8 @@ ALLOWED = {
     "perf/options.py": {"catalogue", "contract", "covering", "errors"},
     "perf/confirm.py": {"errors", "outcome", "store"},
     "perf/weights.py": {"catalogue", "contract", "errors"},
-    "perf/variants/": BUILDING | {"contract", "errors", "needs", "runners"},
-    "perf/check/": {"check", "contract", "onnx_profile", "onnx_runners", "runners"},
+    "perf/variants/": {"backends", "contract", "errors", "needs", "runners"},
+    "perf/check/": {"backends", "check", "contract", "runners"},
     "perf/measure/": {"measure"},
     "perf/store/": {"contract", "errors", "outcome", "store"},
     "perf/judge/": {"contract", "judge", "outcome"},

@@ -15,13 +15,13 @@ from types import ModuleType
 import pytest
 import torch
 
-from perf import onnx_export, onnx_files
-from perf.build_cache import built_once
+from perf.backends import onnx_export, onnx_files
+from perf.backends.build_cache import built_once
+from perf.backends.module_identity import digest
+from perf.backends.onnx_export import Trace, legacy
+from perf.backends.onnx_files import OnnxFile, export
+from perf.backends.onnx_spec import Export
 from perf.errors import CoregateError
-from perf.module_identity import digest
-from perf.onnx_export import Trace, legacy
-from perf.onnx_files import OnnxFile, export
-from perf.onnx_spec import Export
 from tests.engine.onnx_toys import Mlp, blueprint, seeded
 
 ROOT = Path(__file__).parents[2]
@@ -142,9 +142,9 @@ def imported(name: str) -> ModuleType:
 EXPORTING = """
 import sys, time
 from pathlib import Path
-from perf import onnx_export
-from perf.onnx_files import export
-from perf.onnx_spec import Export
+from perf.backends import onnx_export
+from perf.backends.onnx_files import export
+from perf.backends.onnx_spec import Export
 from tests.engine.onnx_toys import blueprint
 
 def slow(given, path):
@@ -175,7 +175,7 @@ def test_two_processes_that_want_the_same_export_share_one(tmp_path: Path) -> No
 BUILDING = """
 import sys, time
 from pathlib import Path
-from perf.build_cache import built_once
+from perf.backends.build_cache import built_once
 
 def build(folder):
     (folder / "half").write_text("half")

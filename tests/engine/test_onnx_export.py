@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from perf.backends.onnx_files import OnnxFile, export
+from perf.backends.onnx_spec import Export
 from perf.contract import Axis, Inputs, Shape
 from perf.errors import UnsupportedError
-from perf.onnx_files import OnnxFile, export
-from perf.onnx_spec import Export
 from tests.engine.onnx_toys import SHAPES, Mlp, blueprint, rows, seeded
 
 QUICK = Export("legacy", 17)

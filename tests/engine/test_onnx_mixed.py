@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from perf.onnx_mixed import raise_to_float32
+from perf.backends.onnx_mixed import raise_to_float32
 
 HALF = TensorProto.FLOAT16
 

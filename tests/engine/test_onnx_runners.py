@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from perf import onnx_runners
+from perf.backends import onnx_runners
+from perf.backends.onnx_files import OnnxFile, export
+from perf.backends.onnx_runners import BoundRunner, OnnxRunner, bind_input, make_runner
+from perf.backends.onnx_session import open_session
+from perf.backends.onnx_spec import CUDA, TENSORRT, Export, SessionSpec
 from perf.contract import Inputs, Shape, Variant
-from perf.onnx_files import OnnxFile, export
-from perf.onnx_runners import BoundRunner, OnnxRunner, bind_input, make_runner
-from perf.onnx_session import open_session
-from perf.onnx_spec import CUDA, TENSORRT, Export, SessionSpec
 from perf.variants.onnx import ON_CPU, VARIANTS
 from tests.engine.onnx_toys import SHAPES, Mlp, blueprint, rows, seeded
 

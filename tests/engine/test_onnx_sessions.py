@@ -13,10 +13,10 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from perf.backends.onnx_files import OnnxFile, check
+from perf.backends.onnx_session import LEVELS_UP_TO_BYTES, count_levels, level_counters, open_session, session_options
+from perf.backends.onnx_spec import CPU, CUDA, LEVELS, NO_CPU_FALLBACK, TENSORRT, Export, SessionSpec, chosen
 from perf.errors import UnsupportedError
-from perf.onnx_files import OnnxFile, check
-from perf.onnx_session import LEVELS_UP_TO_BYTES, count_levels, level_counters, open_session, session_options
-from perf.onnx_spec import CPU, CUDA, LEVELS, NO_CPU_FALLBACK, TENSORRT, Export, SessionSpec, chosen
 
 FUSION = "GemmActivationFusion"
 

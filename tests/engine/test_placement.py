@@ -12,9 +12,9 @@ import onnxruntime
 import onnxscript
 import pytest
 
+from perf.backends.onnx_profile import Node, node_counters, nodes, read_profile
 from perf.check.placement import Placement
 from perf.errors import CoregateError
-from perf.onnx_profile import Node, node_counters, nodes, read_profile
 from perf.report.cases import size
 from perf.report.placement import SHOWN, placement_table, write_placements
 
@@ -201,7 +201,7 @@ def test_the_table_is_printed_when_everything_passes(project: Project) -> None:
 MINE = """
 from functools import partial
 from perf.contract import Variant
-from perf.onnx_spec import CUDA, Export, SessionSpec
+from perf.backends.onnx_spec import CUDA, Export, SessionSpec
 from perf.variants.onnx import build
 
 SPEC = SessionSpec(log_severity=4, {settings})

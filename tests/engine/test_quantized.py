@@ -14,17 +14,17 @@ from onnx import numpy_helper
 from onnxruntime import quantization
 from torch import Tensor, nn
 
-from perf import quantized_onnx
+from perf.backends import quantized_onnx
+from perf.backends.onnx_profile import Node
+from perf.backends.onnx_spec import CUDA, SessionSpec
+from perf.backends.quantized_onnx import QuantizedFile, QuantizedRunner, quantize, quantized_percent
+from perf.backends.quantized_spec import CALIBRATION_SEEDS, Recipe, describe_int8, no_saturation, saturates, sensitive
 from perf.catalogue import discover
 from perf.check import parity
 from perf.contract import Blueprint, Inputs, Shape
 from perf.errors import UnsupportedError
 from perf.judge import counters
-from perf.onnx_profile import Node
-from perf.onnx_spec import CUDA, SessionSpec
 from perf.outcome import Word
-from perf.quantized_onnx import QuantizedFile, QuantizedRunner, quantize, quantized_percent
-from perf.quantized_spec import CALIBRATION_SEEDS, Recipe, describe_int8, no_saturation, saturates, sensitive
 from tests.engine.onnx_toys import blueprint, rows, seeded
 
 VARIANTS = discover([], [], Path(__file__).parents[2]).variants

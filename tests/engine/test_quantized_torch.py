@@ -11,10 +11,10 @@ import torch
 import torch._inductor.config
 from torch import Tensor, nn
 
+from perf.backends.quantized_torch import SCHEMES, is_quantized, layers_that_run, quantize, saved_bytes, unpackable
 from perf.catalogue import discover
 from perf.contract import Inputs, Shape
 from perf.errors import UnsupportedError
-from perf.quantized_torch import SCHEMES, is_quantized, layers_that_run, quantize, saved_bytes, unpackable
 from perf.variants.quantized import float8_card
 from tests.engine.onnx_toys import blueprint, rows, seeded
 
@@ -112,7 +112,7 @@ def test_nothing_to_quantise_is_said(tmp_path: Path) -> None:
 
 
 def test_layers_that_torchao_passes_over_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perf.quantized_torch.quantization.quantize_", lambda *args, **options: None)
+    monkeypatch.setattr("perf.backends.quantized_torch.quantization.quantize_", lambda *args, **options: None)
     with pytest.raises(UnsupportedError, match="torchao's int8wo takes none of this core's 5 linear layers"):
         VARIANTS["quant-ao-int8wo"].build(blueprint(tmp_path, Mixed))
 

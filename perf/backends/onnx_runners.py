@@ -13,11 +13,11 @@ from typing import Any
 import onnxruntime
 import torch
 
+from perf.backends.onnx_files import OnnxFile
+from perf.backends.onnx_profile import Node, node_counters, read_profile, short
+from perf.backends.onnx_session import Levels, count_levels, level_counters, open_session, session_options
+from perf.backends.onnx_spec import SessionSpec
 from perf.contract import Inputs, Outputs
-from perf.onnx_files import OnnxFile
-from perf.onnx_profile import Node, node_counters, read_profile, short
-from perf.onnx_session import Levels, count_levels, level_counters, open_session, session_options
-from perf.onnx_spec import SessionSpec
 from perf.runners import to_device
 
 TORCH_TYPES = {

@@ -15,15 +15,15 @@ from pathlib import Path
 import onnx
 import torch
 
-from perf import onnx_export, onnx_mixed, torch_export
-from perf.build_cache import built_once
+from perf.backends import onnx_export, onnx_mixed, torch_export
+from perf.backends.build_cache import built_once
+from perf.backends.libraries import library_versions
+from perf.backends.module_identity import digest
+from perf.backends.onnx_export import Trace, trace, write
+from perf.backends.onnx_mixed import raise_to_float32
+from perf.backends.onnx_spec import Export
 from perf.contract import Blueprint
 from perf.errors import UnsupportedError
-from perf.libraries import library_versions
-from perf.module_identity import digest
-from perf.onnx_export import Trace, trace, write
-from perf.onnx_mixed import raise_to_float32
-from perf.onnx_spec import Export
 
 MODEL = "model.onnx"
 REASON = "unsupported.txt"

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torchao import quantization
 
+from perf.backends.quantized_spec import describe_int8, saturates, sensitive
 from perf.contract import Blueprint
 from perf.errors import UnsupportedError
-from perf.quantized_spec import describe_int8, saturates, sensitive
 from perf.runners import ModuleRunner, to_device
 
 PACKED = 16

@@ -27,8 +27,8 @@ NO_CPU_FALLBACK = {"session.disable_cpu_ep_fallback": "1"}
 
 @dataclass(frozen=True)
 class Export:
-    """`exporter` is a name in `perf.onnx_export.EXPORTERS`; the module is exported in `dtype`. `keep_float32` are
-    operator types that a float16 file computes in float32.
+    """`exporter` is a name in `perf.backends.onnx_export.EXPORTERS`; the module is exported in `dtype`. `keep_float32`
+    are operator types that a float16 file computes in float32.
     """
 
     exporter: str = "dynamo"

@@ -13,13 +13,13 @@ import torch
 import torch._inductor
 import torch._inductor.config
 
-from perf import torch_export
-from perf.build_cache import built_once
+from perf.backends import torch_export
+from perf.backends.build_cache import built_once
+from perf.backends.libraries import library_versions
+from perf.backends.module_identity import digest
+from perf.backends.torch_export import Example, example, export, size_one
 from perf.contract import Blueprint
-from perf.libraries import library_versions
-from perf.module_identity import digest
 from perf.runners import ModuleRunner
-from perf.torch_export import Example, example, export, size_one
 
 PACKAGE = "model.pt2"
 CHECK_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"

@@ -19,15 +19,15 @@ import torch
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from perf import quantized_spec
-from perf.build_cache import built_once
+from perf.backends import quantized_spec
+from perf.backends.build_cache import built_once
+from perf.backends.onnx_files import MODEL, PROTOBUF_LIMIT_BYTES, OnnxFile, export
+from perf.backends.onnx_profile import Node
+from perf.backends.onnx_runners import OnnxRunner
+from perf.backends.onnx_spec import Export, SessionSpec
+from perf.backends.quantized_spec import CALIBRATION_SEEDS, Recipe, describe_int8, sensitive
 from perf.contract import Blueprint, Inputs
 from perf.errors import UnsupportedError
-from perf.onnx_files import MODEL, PROTOBUF_LIMIT_BYTES, OnnxFile, export
-from perf.onnx_profile import Node
-from perf.onnx_runners import OnnxRunner
-from perf.onnx_spec import Export, SessionSpec
-from perf.quantized_spec import CALIBRATION_SEEDS, Recipe, describe_int8, sensitive
 from perf.runners import to_device
 
 QUANTISED = ("MatMul", "Gemm", "Conv")

@@ -22,7 +22,7 @@ _DEPTH = 4
 _BOOKKEEPING = frozenset(vars(torch.nn.Module())) - {"training"}
 _ADDRESS = re.compile(r"0x[0-9a-f]{4,}")
 _STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
-_HARNESS = Path(__file__).resolve().parent
+_HARNESS = Path(__file__).resolve().parents[1]
 
 
 def digest(module: torch.nn.Module, *code: object) -> str:

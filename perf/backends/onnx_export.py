@@ -13,12 +13,12 @@ import onnx
 import torch
 from torch.onnx import OnnxExporterError
 
-from perf import torch_export
+from perf.backends import torch_export
+from perf.backends.onnx_spec import Export
+from perf.backends.torch_export import Example, dims, size_one
 from perf.contract import Blueprint, Inputs
 from perf.errors import UnsupportedError
-from perf.onnx_spec import Export
 from perf.runners import to_device
-from perf.torch_export import Example, dims, size_one
 
 
 @dataclass(frozen=True)

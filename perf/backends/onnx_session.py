@@ -15,9 +15,9 @@ import onnxruntime
 import torch
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
+from perf.backends.onnx_files import OnnxFile, all_nodes
+from perf.backends.onnx_spec import CUDA_GRAPH, LEVELS, NO_CPU_FALLBACK, TENSORRT, SessionSpec
 from perf.errors import UnsupportedError
-from perf.onnx_files import OnnxFile, all_nodes
-from perf.onnx_spec import CUDA_GRAPH, LEVELS, NO_CPU_FALLBACK, TENSORRT, SessionSpec
 
 LEVELS_UP_TO_BYTES = 256 * 2**20
 """Of larger files the levels are not counted: each costs a session, and a file as large again for as long."""

@@ -1,0 +1,1 @@
+"""How a variant's data becomes something that runs: exporters, files kept by content, sessions, quantisers."""
