@@ -14,10 +14,14 @@ ON_REQUEST = ("coldstart", "loading")
 PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3}
 
 
+def concerning(run: Session, items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Those that there is something to say of, in this run's order."""
+    return sorted((item for item in items if _concerns(run, item)), key=_rank(run))
+
+
 def chosen(run: Session, items: Iterable[pytest.Item], words: Sequence[str]) -> list[pytest.Item]:
-    """Those that concern this run, in its order. `words` are where the user may have asked for a mark: `-m` and the
-    paths."""
-    return sorted((item for item in items if _concerns(run, item) and _asked_for(run, item, words)), key=_rank(run))
+    """Those that were asked for. `words` are where the user may have asked for a mark: `-m` and the paths."""
+    return [item for item in items if _asked_for(run, item, words)]
 
 
 def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:

@@ -133,10 +133,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     run = config.stash.get(SESSION, None)
     if run is None:
         return
-    from perf.items import chosen, read_budgets
+    from perf.items import chosen, concerning, read_budgets
 
-    words = (config.option.markexpr, *map(str, config.args))
-    kept = chosen(run, items, words)
+    items[:] = concerning(run, items)
+    kept = chosen(run, items, (config.option.markexpr, *map(str, config.args)))
     read_budgets(run, kept)
     left = [item for item in items if item not in set(kept)]
     if left:
