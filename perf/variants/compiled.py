@@ -205,8 +205,8 @@ VARIANTS = [
     variant("aot_eager", standard_on=("cpu", "cuda"), backend="aot_eager"),
     variant("aot_eager-dynamic", backend="aot_eager", dynamic=True),
     variant("aot_eager-marked", runner=MarkedRunner, backend="aot_eager"),
-    variant("aot_eager-regional", standard_on=("cpu",), how=regional, backend="aot_eager"),
-    variant("aot_eager-in_place", standard_on=("cpu",), how=in_place, backend="aot_eager"),
+    variant("aot_eager-regional", how=regional, backend="aot_eager"),
+    variant("aot_eager-in_place", how=in_place, backend="aot_eager"),
     variant("cudagraphs", all_of(cuda_only, listed("cudagraphs")), ("cuda",), backend="cudagraphs"),
     *(variant(f"compile-{name}", backend=name) for name in OUTSIDE),
     variant(
