@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class Command:
 
     arguments: tuple[str, ...]
     folder: Path
+    tell: Callable[[str], object] = lambda line: None
+    """Where to say that it takes a while."""
 
     def measure(self, keys: Sequence[str]) -> Mapping[str, Row]:
         """Rows of `keys` from one fresh process; of those that gave a number there.
@@ -55,7 +57,8 @@ def confirm(command: Command, keys: Sequence[str], times: int) -> dict[tuple[str
         CoregateError: a process wrote no run.
     """
     found: dict[tuple[str, str], list[float]] = {}
-    for _ in range(times if keys else 0):
+    for number in range(1, 1 + times if keys else 0):
+        command.tell(f"measuring again in a fresh process, {number} of {times}: {', '.join(keys)}")
         for key, row in command.measure(keys).items():
             for metric, value in row.metrics.items():
                 found.setdefault((key, metric), []).append(value)

@@ -102,7 +102,9 @@ def _again(config: pytest.Config) -> Command:
     arguments += [part for weights in given.weights for part in ("--weights", weights)]
     arguments += [f"{option}={getattr(given, name)}" for name, option in CARRIED.items()]
     arguments += [f"--perf-seed={config.stash[OPTIONS].seed}"]
-    return Command(tuple(map(str, arguments)), config.invocation_params.dir)
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    tell = (lambda line: reporter.write_line(f"\n{line}")) if reporter else print
+    return Command(tuple(map(str, arguments)), config.invocation_params.dir, tell)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

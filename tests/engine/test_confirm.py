@@ -71,11 +71,13 @@ def test_a_process_that_writes_no_run_is_one_line(tmp_path: Path) -> None:
 
 
 class Scripted(Command):
-    """Answers from a list, one a process."""
+    """Answers from a list, one a process; keeps what it was told to say."""
 
     def __init__(self, answers: list[dict[str, Row]]) -> None:
-        super().__init__((), Path())
+        self.said: list[str]
+        object.__setattr__(self, "said", [])
         object.__setattr__(self, "answers", iter(answers))
+        super().__init__((), Path(), self.said.append)
 
     def measure(self, keys: object) -> dict[str, Row]:
         return next(self.answers)  # type: ignore[attr-defined, no-any-return]
@@ -83,7 +85,9 @@ class Scripted(Command):
 
 def test_values_come_by_key_and_metric_in_the_order_of_the_processes() -> None:
     answers = [{"a": Row("a", {"latency_s": 1.0, "device_s": 2.0})}, {"a": Row("a", {"latency_s": 3.0})}]
-    assert confirm(Scripted(answers), ["a"], 2) == {("a", "latency_s"): [1.0, 3.0], ("a", "device_s"): [2.0]}
+    command = Scripted(answers)
+    assert confirm(command, ["a"], 2) == {("a", "latency_s"): [1.0, 3.0], ("a", "device_s"): [2.0]}
+    assert command.said == [f"measuring again in a fresh process, {i} of 2: a" for i in (1, 2)]
 
 
 def test_without_a_suspect_no_process_is_started() -> None:
