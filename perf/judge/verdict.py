@@ -1,8 +1,9 @@
 """Verdicts: one run's values beside the accepted runs, as words.
 
-Three runs or more in the baseline are judged by the noise between runs (`perf.judge.noise`, `perf.judge.suite`); fewer
-are provisional and judged by their ratio to the median, beyond the budget and nothing else. Either way a first value
-that is beyond is a suspect, and what re-measuring says of it is in `again`.
+Where the noise between runs is known, from the case's own accepted runs or from those of all cases, it decides
+(`perf.judge.noise`, `perf.judge.suite`). Where it is not (one or two runs, and too few other cases), the verdict is
+provisional: by its ratio to the median, beyond the budget and nothing else. Either way a first value that is beyond is
+a suspect, and what re-measuring says of it is in `again`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ BUDGETS: Mapping[str, float] = {
 
 LATENCY = "latency_s"
 
+LEAST_DF = 2.0
+"""Degrees of freedom from which a scale is worth judging by: with one, a bound at 1 % is 32 deviations away."""
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -72,9 +76,9 @@ class Comparison:
         return [*judged, *self.apart]
 
     def _judged(self, pair: Beside, again: Sequence[float], level: float) -> Verdict:
-        if len(pair.history) < PROVISIONAL:
-            return _provisional(pair, again)
         noise = self.noise[pair.key, pair.metric]
+        if noise.df < LEAST_DF:
+            return _provisional(pair, again)
         return pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level))
 
     def drifts(self) -> list[str]:

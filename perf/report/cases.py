@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from perf.contract import Case, Skip
-from perf.outcome import Row, Verdict, Word
+from perf.outcome import FAILING, Row, Verdict, Word
 
 HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "busy", "peak", "x eager", "baseline", "verdict")
 EAGER = "eager-fp32"
+SHOWN = 12
+"""Verdicts of one word that are told one by one, where they do not fail the run."""
 LATENCY = "latency_s"
 BUSY = ("device_s", "cpu_s")
 PEAK = ("peak_bytes", "rss_peak_bytes")
@@ -125,8 +127,16 @@ def _legend(verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[st
     if not verdicts:
         return ["", *(f"{Word.WRONG}: {key}: {why}" for key, why in sorted(left_out.items()))] if left_out else []
     counts = ", ".join(f"{n} {word}" for word in Word if (n := sum(found.word is word for found in verdicts)))
-    spoken = [found for found in verdicts if found.word not in (Word.SAME, Word.IMPROVED)]
-    return ["", counts, *(f"{found.word}: {found.key}: {_because(found)}" for found in spoken)]
+    lines = [line for word in Word if word not in (Word.SAME, Word.IMPROVED) for line in _spoken(word, verdicts)]
+    return ["", counts, *lines]
+
+
+def _spoken(word: Word, verdicts: Sequence[Verdict]) -> list[str]:
+    """A line a verdict, all of those that fail; of the others the first few and how many more."""
+    found = [verdict for verdict in verdicts if verdict.word is word]
+    shown = found if word in FAILING else found[:SHOWN]
+    rest = [f"{word}: {plural(len(found) - len(shown), 'more case')}"] if len(found) > len(shown) else []
+    return [*(f"{word}: {verdict.key}: {_because(verdict)}" for verdict in shown), *rest]
 
 
 def _because(found: Verdict) -> str:

@@ -59,6 +59,17 @@ def test_three_runs_are_judged_by_their_noise_and_not_by_their_ratio() -> None:
     assert "too noisy for a budget of 5.0%" in noisy.note
 
 
+def test_one_run_beside_cases_whose_noise_is_known_is_judged_by_it() -> None:
+    """A new case of one run among five of five runs that vary by 10 %: +8 % is over the budget, and is that noise."""
+    values = [0.9, 1.1, 1.0, 0.95, 1.05]
+    baseline = [{f"o{i}": row(value, key=f"o{i}") for i in range(5)} for value in values]
+    (alone,) = judge([row(1.08)], [{"k": row(1.0)}])
+    (among,) = judge([row(1.08)], [*baseline[:-1], {**baseline[-1], "k": row(1.0)}])
+    assert alone.word is Word.REGRESSED
+    assert among.word is Word.INCONCLUSIVE
+    assert among.note.endswith("provisional: 1 of 3 runs in the baseline")
+
+
 def test_a_suspect_that_two_processes_do_not_confirm_is_inconclusive() -> None:
     baseline = runs(0.999, 1.0, 1.001)
     (found,) = judge([row(1.1)], baseline, again={("k", "latency_s"): [1.0, 1.0]})
