@@ -20,6 +20,7 @@ from perf.report.cases import case_table, plural, skip_lines
 from perf.report.coldstart import coldstart_table
 from perf.report.graphs import graph_table, write_json
 from perf.report.lengths import lengths_table
+from perf.report.markdown import write_report
 from perf.report.placement import placement_table, write_placements
 from perf.report.quantized import quantised_table
 from perf.session import Session
@@ -88,6 +89,9 @@ class Gate:
             self._try(write_json, self.run.options.graph_report, list(self.run.graphs.items()))
         if self.run.options.placement_report:
             self._try(write_placements, self.run.options.placement_report, list(self.run.placements.items()))
+        if self.run.options.report:
+            title = f"coregate: {self.run.machine_class}"
+            self._try(write_report, self.run.options.report, title, list(self.sections()))
 
     def exit_status(self, status: int) -> int:
         """1 beats all but interruption and errors; then 4 for what could not be compared or written, then 6 for what

@@ -48,6 +48,7 @@ class Options:
     inconclusive: str
     require_baseline: bool
     strict_catalogue: bool
+    report: Path | None
     graph_report: Path | None
     placement_report: Path | None
     accept_counters: bool
@@ -99,6 +100,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--strict-catalogue", action="store_true", help="fail where a case cannot run for want of a package or a device"
     )
+    group.addoption("--report", metavar="FILE.md", help="write all tables to FILE.md as well, for a CI job's summary")
     group.addoption("--graph-report", metavar="FILE.json", help="write graphs, breaks and recompiles to FILE.json")
     group.addoption(
         "--placement-report", metavar="FILE.json", help="write which node ran on which provider to FILE.json"
@@ -128,6 +130,7 @@ def read_options(config: pytest.Config) -> Options:
         inconclusive=option.inconclusive,
         require_baseline=option.require_baseline,
         strict_catalogue=option.strict_catalogue,
+        report=Path(option.report) if option.report else None,
         graph_report=Path(option.graph_report) if option.graph_report else None,
         placement_report=Path(option.placement_report) if option.placement_report else None,
         accept_counters=option.accept_counters,

@@ -93,3 +93,20 @@ def test_a_budget_of_nothing_known_is_a_usage_error(project: Project, budget: st
     result = own(project, budget)
     assert result.ret == 4
     result.stderr.fnmatch_lines(["ERROR: test_own.py::test_latency*: perf_budget(*): a share such as 0.1 is wanted, *"])
+
+
+def test_the_report_has_the_terminals_tables(project: Project) -> None:
+    result = project.time("--report", "out/report.md")
+    assert result.ret == 0
+    text = (project.path / "out/report.md").read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("  eager-fp32")]
+    result.stdout.fnmatch_lines([line.replace("[", "[[]")])
+    assert text.startswith("# coregate: ")
+    assert text.count("```") % 2 == 0
+
+
+def test_a_report_that_cannot_be_written_is_no_pass(project: Project) -> None:
+    (project.path / "out").write_text("a file where a folder should be")
+    result = project.time("--report", "out/report.md")
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["error: cannot write out/report.md: *"])
