@@ -1,6 +1,7 @@
 # make         the environment, in .venv (once; again only after pyproject.toml or constraints.txt changed)
 # make bench   the gate over one core: parity, graphs, latency, and a table    BENCH='--core unet'
 # make test    the tests                                                       TESTS='tests/engine -k verdict'
+# make nightly the whole gate over the full presets, on a GPU; results in nightly/  NIGHTLY='--core "flux-*"'
 # make lint    ruff, mypy, zizmor, actionlint
 # make clean   removes caches and build outputs; .venv and .benchmarks (your measurements) stay
 #
@@ -8,11 +9,13 @@
 
 .DEFAULT_GOAL := env
 .DELETE_ON_ERROR:
-.PHONY: env oracle bench test test-parity test-engine test-graphs test-cores test-inductor lint clean
+.PHONY: env oracle bench nightly test test-parity test-engine test-graphs test-cores test-inductor lint clean
 
 PYTHON ?= python3
 EXTRAS ?= onnx,gpu,serve,quant,cores,study,dev
 BENCH ?= --core deeplabv3
+NIGHTLY ?=
+VENV_FLAGS ?=
 TEST_VARIANTS ?= eager-fp32 eager-bf16 aot_eager onnx-cpu-fp32
 INDUCTOR_CORES ?= deeplabv3 flux-clip llasa-tokens-vectorised
 
@@ -34,7 +37,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' was not found; coregate needs Python 3.11 or later: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $$($(PYTHON) --version 2>&1) is too old; coregate needs Python 3.11 or later: make PYTHON=python3.11" >&2; exit 1; }
 	@echo "Installing coregate and its dependencies into .venv: some minutes and 6 GB, once."
-	@$(PYTHON) -m venv .venv || { echo "make: no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV_FLAGS) .venv || { echo "make: no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PIP) --editable '.[$(EXTRAS)]'
 	@$(BIN)/python -m pip check
 	@touch $@
@@ -51,6 +54,16 @@ $(ORACLE): $(STAMP)
 
 bench: env
 	$(BIN)/python -m pytest $(BENCH)
+
+# Everything that a night is for, in one run: what is wrong, not whole, slower or gone fails it. `--benchmark-autosave` keeps
+# the run, to be accepted later; nightly/ has what a person and what a machine reads, and the exit status, which make hides.
+CHECKS := parity or graphbreaks or recompiles or placement or latency or coldstart
+nightly: env
+	@mkdir -p nightly
+	$(BIN)/python -m pytest perf/suites -m "$(CHECKS)" --require-baseline --strict-catalogue \
+	  --benchmark-compare --benchmark-autosave --benchmark-json=nightly/run.json --report=nightly/report.md \
+	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json $(NIGHTLY) \
+	  ; status=$$?; echo $$status > nightly/status; exit $$status
 
 # In CI the tests that need the oracle must run, so it is there; elsewhere they skip and say so. The parts run two at a
 # time, each on one thread: nothing here is timed. Every core is checked in the variants that differ most; what Inductor
@@ -82,5 +95,5 @@ lint: env
 	exit $$status
 
 clean:
-	rm -rf .cache .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf .cache nightly .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
 	find perf fixtures tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
