@@ -134,16 +134,24 @@ def _histories(metric: str, baseline: Sequence[Mapping[str, Row]]) -> dict[str, 
 
 
 def _provisional(pair: Beside, again: Sequence[float]) -> Verdict:
-    """The budget is symmetric on the log scale: +5 % is regressed, 1/1.05 is improved. All values must be beyond it."""
-    limit, centre = math.log1p(pair.budget), math.log(median(pair.history))
-    first, *others = (math.log(value) - centre for value in (pair.now, *again))
+    """The budget is symmetric on the log scale: +5 % is regressed, 1/1.05 is improved. All values must be beyond it,
+    and further from the accepted runs than either are from one another: of three values of one noisy machine that
+    seldom holds by chance.
+    """
+    centre = math.log(median(pair.history))
+    found = [math.log(value) - centre for value in (pair.now, *again)]
     note = f"provisional: {len(pair.history)} of {PROVISIONAL} runs in the baseline"
-    if abs(first) <= limit:
+    if abs(found[0]) <= math.log1p(pair.budget):
         return pair.verdict(Word.SAME, note)
-    word = Word.REGRESSED if first > 0 else Word.IMPROVED
-    sides = [math.copysign(1, first) * value > limit for value in others]
-    said = f"again {', '.join(f'{math.expm1(value):+.1%}' for value in others)}" if others else ""
-    return pair.verdict(word if all(sides) else Word.INCONCLUSIVE, "; ".join(filter(None, [said, note])))
+    word = Word.REGRESSED if found[0] > 0 else Word.IMPROVED
+    nearest = min(math.copysign(1, found[0]) * value for value in found)
+    apart = max(math.log1p(pair.budget), _range(found), _range(list(map(math.log, pair.history))))
+    said = f"again {', '.join(f'{math.expm1(value):+.1%}' for value in found[1:])}" if again else ""
+    return pair.verdict(word if nearest > apart else Word.INCONCLUSIVE, "; ".join(filter(None, [said, note])))
+
+
+def _range(values: Sequence[float]) -> float:
+    return max(values) - min(values)
 
 
 def suspects(verdicts: Iterable[Verdict]) -> list[str]:

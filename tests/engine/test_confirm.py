@@ -40,7 +40,7 @@ def test_a_slowdown_that_a_fresh_process_sees_as_well_is_regressed(project: Proj
 
 def test_a_slowdown_of_the_first_process_alone_is_inconclusive(project: Project) -> None:
     """The core is slow in the process that has the variable, which it takes away for its children."""
-    recorded(project)
+    recorded(project, 0.01)  # between what the first process and its child take, whatever the machine does
     project.core(before="time.sleep(0.05) if SLOW else None")
     text = (project.path / "mycores/toy.py").read_text()
     slow_here = "import os\nSLOW = os.environ.pop('SLOW_HERE', '')\n"
@@ -49,7 +49,7 @@ def test_a_slowdown_of_the_first_process_alone_is_inconclusive(project: Project)
         patch.setenv("SLOW_HERE", "yes")
         result = project.time("--benchmark-compare", "--confirm=1")
     assert result.ret == 6
-    result.stdout.fnmatch_lines(["1 inconclusive", f"inconclusive: {KEY}: again *provisional*"])
+    result.stdout.fnmatch_lines(["*1 inconclusive", f"inconclusive: {KEY}: again *provisional*"])
 
 
 def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:
@@ -61,7 +61,7 @@ def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:
     assert project.time("--benchmark-compare").ret == 6
     result = project.time("--benchmark-compare", "--inconclusive=pass")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["1 inconclusive", f"inconclusive: {KEY}: *"])
+    result.stdout.fnmatch_lines(["*1 inconclusive", f"inconclusive: {KEY}: *"])
 
 
 def test_a_process_that_writes_no_run_is_one_line(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_slowed_core_is_regressed_and_fails(project: Project) -> None:
     result = project.time("--benchmark-compare")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*eager-fp32*regressed*", "1 regressed", f"regressed: {KEY}: latency_s +*over a budget of +5%*"]
+        ["*eager-fp32*regressed*", "*1 regressed", f"regressed: {KEY}: latency_s +*over a budget of +5%*"]
     )
 
 
@@ -64,7 +64,7 @@ def test_a_faster_core_is_improved_and_passes(project: Project) -> None:
     edit(record(project), latency_s=10.0)
     result = project.time("--benchmark-compare")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*eager-fp32*improved*", "1 improved"])
+    result.stdout.fnmatch_lines(["*eager-fp32*improved*", "*1 improved"])
 
 
 def test_a_renamed_core_is_missing_and_fails(project: Project) -> None:
@@ -72,7 +72,7 @@ def test_a_renamed_core_is_missing_and_fails(project: Project) -> None:
     project.core(name="renamed")
     result = project.time("--benchmark-compare")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["1 new, 1 missing", f"missing: {KEY}: no longer in the catalogue*"])
+    result.stdout.fnmatch_lines(["* new, 1 missing", f"missing: {KEY}: no longer in the catalogue*"])
 
 
 def test_a_case_that_was_not_asked_for_is_not_missing(project: Project) -> None:
@@ -80,7 +80,7 @@ def test_a_case_that_was_not_asked_for_is_not_missing(project: Project) -> None:
     edit(path, latency_s=10.0)
     result = project.time("--benchmark-compare", "--shape", "b9")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["1 new"])
+    result.stdout.fnmatch_lines(["* new"])
     result.stdout.no_fnmatch_line("*missing:*")
 
 

@@ -43,12 +43,26 @@ def test_the_baseline_is_the_median_of_its_runs() -> None:
 
 @pytest.mark.parametrize(
     ("again", "word"),
-    [([1.2, 1.3], Word.REGRESSED), ([1.2, 1.04], Word.INCONCLUSIVE), ([0.5, 0.5], Word.INCONCLUSIVE)],
+    [
+        ([1.2, 1.3], Word.REGRESSED),
+        ([1.2, 1.04], Word.INCONCLUSIVE),
+        ([0.5, 0.5], Word.INCONCLUSIVE),
+        (
+            [1.1, 1.35],
+            Word.INCONCLUSIVE,
+        ),  # log 1.35/1.1 = 0.20 apart from one another, log 1.1 = 0.10 from the baseline
+    ],
 )
 def test_a_provisional_suspect_is_regressed_only_where_every_process_says_so(again: list[float], word: Word) -> None:
     (found,) = judge([row(1.2)], runs(1.0), again={("k", "latency_s"): again})
     assert found.word is word
     assert f"again {again[0] - 1:+.1%}" in found.note
+
+
+def test_accepted_runs_that_differ_more_than_the_change_leave_it_open() -> None:
+    """Two runs, 1.0 and 1.3: their median is 1.15, and 1.4 is 22 % from it and they 30 % from each other."""
+    (found,) = judge([row(1.4)], runs(1.0, 1.3))
+    assert found.word is Word.INCONCLUSIVE
 
 
 def test_three_runs_are_judged_by_their_noise_and_not_by_their_ratio() -> None:
