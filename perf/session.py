@@ -19,6 +19,7 @@ from perf.errors import CoregateError, UnsupportedError
 from perf.measure import machine
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
+from perf.measure.sampling import SLOWED
 from perf.options import Options
 from perf.outcome import Row
 from perf.runners import to_device
@@ -86,7 +87,7 @@ class Session:
             "software": machine.software(),
             "controls": self.controls.finish(),
             "wrong": sorted(key for key in self.left_out if key not in self.rows),
-            "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := _disturbed(row))],
+            "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := disturbed(row))],
         }
 
     def parity(self, case: Case) -> Parity:
@@ -195,10 +196,13 @@ class Session:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _disturbed(row: Row) -> str:
-    """Other processes on the card: their work is in our numbers."""
+def disturbed(row: Row) -> str:
+    """Why the row's numbers are not the case's own: others' work on the card, or a card that was slowed down throughout.
+    Empty where they are."""
     others = row.notes.get("foreign_processes", "")
-    return f"{others} on the card" if others else ""
+    if others:
+        return f"{others} other processes on the card"
+    return SLOWED if row.notes.get("sampling", "").endswith(SLOWED) else ""
 
 
 def _not_whole(report: GraphReport) -> str:

@@ -17,6 +17,7 @@ from perf.measure.latency import Clock
 from perf.measure.repeats import at_once
 
 CONFIDENCE = 0.95
+SLOWED = "the device was slowed down"
 WITHIN = {"cuda": 0.005, "cpu": 0.01}
 """By device, how far from the median either end of its interval may lie, as a share of it."""
 
@@ -52,7 +53,7 @@ class Samples:
         reach = f" ±{self.width:.1%}" if math.isfinite(self.width) else ""
         told = f"{'precise' if self.precise else 'time'}{reach} of {len(self.seconds)} samples"
         told += f", {self.dropped} dropped" if self.dropped else ""
-        return f"{told}, the device was slowed down" if self.slowed else told
+        return f"{told}, {SLOWED}" if self.slowed else told
 
 
 def interval_width(seconds: Sequence[float]) -> float:

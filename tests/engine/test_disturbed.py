@@ -1,0 +1,22 @@
+"""What keeps a run from becoming a baseline, read off a row's notes."""
+
+from __future__ import annotations
+
+import pytest
+
+from perf.measure.sampling import Samples
+from perf.outcome import Row
+from perf.session import disturbed
+
+
+@pytest.mark.parametrize(
+    ("notes", "why"),
+    [
+        ({}, ""),
+        ({"sampling": Samples((1.0,) * 9, 0.001, True, dropped=2).words}, ""),  # dropped: the others are clean
+        ({"sampling": Samples((1.0,) * 9, 0.1, False, slowed=True).words}, "the device was slowed down"),
+        ({"foreign_processes": "2"}, "2 other processes on the card"),
+    ],
+)
+def test_others_work_and_a_slowed_card_are_no_baseline(notes: dict[str, str], why: str) -> None:
+    assert disturbed(Row("k", {"latency_s": 1.0}, notes=notes)) == why
