@@ -197,7 +197,7 @@ class Session:
 
 
 def disturbed(row: Row) -> str:
-    """Why the row's numbers are not the case's own: others' work on the card, or a card that was slowed down throughout.
+    """Why the row's numbers are not the case's own: others' work on the card, or a card that was slowed down.
     Empty where they are."""
     others = row.notes.get("foreign_processes", "")
     if others:
