@@ -218,6 +218,7 @@ def a_step(dtype: torch.dtype) -> dict[str, Tensor]:
     return {name: t.to(dtype) if t.is_floating_point() else t for name, t in inputs.items()}
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="about a machine without a card: here `auto` takes the card")
 def test_loading_for_several_cards_is_legal_without_any(checkpoint: Path) -> None:
     """accelerate's `auto` then places every layer on the CPU."""
     plain = LlasaDecode.from_pretrained(checkpoint, **devices.loading_options(1, None)).eval()
