@@ -202,7 +202,7 @@ VARIANTS = [
     variant("inductor-regional", compiler, ("cuda",), how=regional, backend="inductor"),
     variant("compile_eager", backend="eager"),
     variant("compile_disabled", backend="eager", disable=True),
-    variant("aot_eager", standard_on=("cpu", "cuda"), backend="aot_eager"),
+    variant("aot_eager", standard_on=("cuda",), backend="aot_eager"),
     variant("aot_eager-dynamic", backend="aot_eager", dynamic=True),
     variant("aot_eager-marked", runner=MarkedRunner, backend="aot_eager"),
     variant("aot_eager-regional", how=regional, backend="aot_eager"),
