@@ -72,8 +72,8 @@ class Ratchet:
         ]
 
     def _gone(self) -> set[str]:
-        selection = self.run.options.selection
-        return {key for key in self.accepted.counted if key not in self._known() and selection.covers_key(key)}
+        selection, known = self.run.options.selection, self._known()
+        return {key for key in self.accepted.counted if key not in known and selection.covers_key(key)}
 
     def _known(self) -> set[str]:
         cases, skips = expand(self.run.catalogue, self.run.options.everything)
@@ -82,7 +82,8 @@ class Ratchet:
 
     def _accept(self) -> None:
         """This run's counters in place of the old, all others as they were, less what the catalogue no longer has."""
-        kept = {key: item for key, item in self.accepted.counted.items() if key not in self._gone()}
+        gone = self._gone()
+        kept = {key: item for key, item in self.accepted.counted.items() if key not in gone}
         write(self.path, Accepted(software(), {**kept, **portable(self.run.counted)}))
 
 
