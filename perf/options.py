@@ -71,6 +71,16 @@ class Options:
 
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("coregate", "coregate: which cases, and against what")
+    _add_choices(group)
+    _add_verdicts(group)
+    _add_files(group)
+    for name, what in INI.items():
+        parser.addini(name, what, type="args", default=[])
+    parser.addini("perf_weights", "module with load_into(module, path) and save_as(module, path)", default="")
+    parser.addini("perf_baselines", "folder of accepted runs, one folder a machine class", default="perf/baselines")
+
+
+def _add_choices(group: pytest.OptionGroup) -> None:
     for option, what in NARROWING.items():
         group.addoption(option, action="append", default=[], metavar="PATTERN", help=f"{what}; repeatable")
     group.addoption(
@@ -83,6 +93,10 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--case", action="append", default=[], metavar="KEY", help="run this case alone, by its key; repeatable"
     )
+    group.addoption("--weights", action="append", default=[], metavar="CORE=PATH", help="run CORE with this checkpoint")
+
+
+def _add_verdicts(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--confirm",
         type=_times,
@@ -100,17 +114,15 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--strict-catalogue", action="store_true", help="fail where a case cannot run for want of a package or a device"
     )
+    group.addoption("--accept-counters", action="store_true", help="take this run's counters as the new counters.json")
+
+
+def _add_files(group: pytest.OptionGroup) -> None:
     group.addoption("--report", metavar="FILE.md", help="write all tables to FILE.md as well, for a CI job's summary")
     group.addoption("--graph-report", metavar="FILE.json", help="write graphs, breaks and recompiles to FILE.json")
     group.addoption(
         "--placement-report", metavar="FILE.json", help="write which node ran on which provider to FILE.json"
     )
-    group.addoption("--accept-counters", action="store_true", help="take this run's counters as the new counters.json")
-    group.addoption("--weights", action="append", default=[], metavar="CORE=PATH", help="run CORE with this checkpoint")
-    for name, what in INI.items():
-        parser.addini(name, what, type="args", default=[])
-    parser.addini("perf_weights", "module with load_into(module, path) and save_as(module, path)", default="")
-    parser.addini("perf_baselines", "folder of accepted runs, one folder a machine class", default="perf/baselines")
 
 
 def read_options(config: pytest.Config) -> Options:
