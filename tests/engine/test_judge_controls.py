@@ -38,6 +38,21 @@ def test_without_controls_on_both_sides_nothing_is_said(controls: dict[str, floa
     assert moved(controls, [{}] if controls else ACCEPTED) == []
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "within", "beyond"), [("matmul", 1.34, 1.37), ("copy", 1.34, 1.37), ("launches", 1.9, 2.1)]
+)
+def test_beside_one_or_two_runs_a_control_speaks_only_beyond_a_plain_margin(
+    runs: int, name: str, within: float, beyond: float
+) -> None:
+    """Their own noise is not known: 3 % is no movement, nor is a third."""
+    few, steady = ACCEPTED[:runs], {"matmul": 1.0, "copy": 1.0, "launches": 1.0}
+    assert moved(steady | {name: 1.03}, few) == []
+    assert moved(steady | {name: within}, few) == []
+    assert [found.metric for found in moved(steady | {name: beyond}, few)] == [name]
+    assert [found.metric for found in moved(steady | {name: within}, ACCEPTED)] == [name]
+
+
 @pytest.mark.parametrize(
     ("metric", "slow", "word"),
     [
