@@ -23,6 +23,9 @@ DEFAULT_PRESET = {"cpu": "tiny", "cuda": "full"}
 Missing = Callable[[str, str], str | None]
 """(variant, device) → None where it can run, else what is missing."""
 
+Absent = Callable[[str], str | None]
+"""Core → the same of what it needs to be built."""
+
 
 @dataclass(frozen=True)
 class Catalogue:
@@ -130,12 +133,13 @@ def expand(catalogue: Catalogue, selection: Selection) -> tuple[list[Case], list
     """
     _check_names(catalogue, selection)
     missing = cache(lambda name, device: catalogue.variants[name].missing(device))
+    absent = cache(lambda core: catalogue.cores[core].missing())
     variants = {device: _variants(catalogue, device, selection, missing) for device in selection.devices}
     cases: list[Case] = []
     skips: list[Skip] = []
     for core, device in product(select(catalogue.cores, selection.cores), selection.devices):
         for case in _cases_of(catalogue.cores[core], device, selection, variants[device]):
-            skip = _skip(catalogue, case, missing)
+            skip = _skip(catalogue, case, missing, absent)
             if skip is None:
                 cases.append(case)
             else:
@@ -175,11 +179,11 @@ def _shapes(core: Core, preset: str, selection: Selection) -> list[str]:
     return names if selection.matrix == "full" else names[:1]
 
 
-def _skip(catalogue: Catalogue, case: Case, missing: Missing) -> Skip | None:
+def _skip(catalogue: Catalogue, case: Case, missing: Missing, absent: Absent) -> Skip | None:
     unfit = _why_not(catalogue, case)
     if unfit is not None:
         return Skip(case, unfit)
-    lacking = missing(case.variant, case.device)
+    lacking = absent(case.core) or missing(case.variant, case.device)
     return None if lacking is None else Skip(case, lacking, lacking=True)
 
 

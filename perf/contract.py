@@ -65,9 +65,8 @@ class Preset:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Parity: RMSE(variant) ≤ k · RMSE(eager at the variant's dtype) + floor, both against the reference;
-    `k16` is k for
-    16-bit dtypes. `floor` is in units of the output's RMS. Quantised variants meet `sqnr_db` (and the task) instead.
+    """Parity: RMSE(variant) ≤ k · RMSE(eager at the variant's dtype) + floor, both against the reference; `k16` is k
+    for 16-bit dtypes. `floor` is in units of the output's RMS. Quantised variants meet `sqnr_db` (and the task).
     """
 
     k: float = 2.0
@@ -115,6 +114,7 @@ class Core:
     `impure`, where set, says why the core is not one graph (text handling, random numbers): breaks are then
     reported and not failed, and nothing is exported.
     `budgets` overrides the default budget of a metric: {"latency_s": 0.10}.
+    `missing()` is None where the core can be built, else what is missing (a library) and the command that brings it.
     """
 
     name: str
@@ -130,6 +130,7 @@ class Core:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     impure: str = ""
     budgets: Mapping[str, float] = field(default_factory=dict)
+    missing: Callable[[], str | None] = lambda: None
 
 
 class Runner(Protocol):
@@ -162,9 +163,8 @@ class Blueprint:
 @dataclass(frozen=True)
 class Variant:
     """One way to run any core. `missing(device)` is None where it can run, else what is missing and the command that
-    brings it. `standard_on` names the devices on whose standard matrix it stands. `lossy` variants (quantised)
-    are judged
-    by SQNR and task; `exports` ones trace the core and cannot take an impure one; `fixed_shape` ones are built
+    brings it. `standard_on` names the devices on whose standard matrix it stands. `lossy` variants (quantised) are
+    judged by SQNR and task; `exports` ones trace the core and cannot take an impure one; `fixed_shape` ones are built
     once a shape. `options` are the family's settings as data: they are part of the workload and printed with it.
     """
 

@@ -6,7 +6,7 @@ Without `perf_cores` in the project's pytest configuration the plugin does nothi
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +15,7 @@ from perf.errors import CoregateError, UnsupportedError
 from perf.options import Options, add_options, read_options
 
 if TYPE_CHECKING:
+    from perf.catalogue import Catalogue, Selection
     from perf.confirm import Command
     from perf.gate import Gate
     from perf.session import Session
@@ -119,8 +120,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ("load_subject", load_subjects),
     ):
         if name in metafunc.fixturenames:
-            found: Sequence[Any] = subjects(run.catalogue, run.options.selection) if run else []
-            metafunc.parametrize(name, [pytest.param(item, id=item.key) for item in found])
+            metafunc.parametrize(name, _subject_params(run, subjects) if run else [])
+
+
+def _subject_params(run: Session, subjects: Callable[[Catalogue, Selection], Sequence[Any]]) -> list[Any]:
+    return [_subject_param(run, subject) for subject in subjects(run.catalogue, run.options.selection)]
+
+
+def _subject_param(run: Session, subject: Any) -> Any:
+    lacking = run.catalogue.cores[subject.core].missing()
+    return pytest.param(subject, id=subject.key, marks=[pytest.mark.skip(reason=lacking)] if lacking else [])
 
 
 def _case_params(run: Session) -> list[Any]:

@@ -87,6 +87,7 @@ def test_an_unknown_name_lists_the_near_ones(selection: Selection, said: str) ->
     [
         ((variant("v", missing=lambda device: "no widget: pip install widget"),), (), "no widget: pip install widget"),
         ((variant("v", devices=("cuda",)),), (), "runs on cuda only"),
+        ((variant("v"),), (core("c", missing=lambda: "no wheel: pip install wheel"),), "no wheel: pip install wheel"),
         ((variant("v"),), (core("c", unsupported={"v*": "its spline needs float64"}),), "its spline needs float64"),
         ((variant("v", exports=True),), (core("c", impure="reads files"),), "not exported: reads files"),
     ],
@@ -97,6 +98,15 @@ def test_what_cannot_run_is_a_skip_with_its_reason(
     cases, skips = expand(catalogue(*variants, cores=cores), Selection())
     assert not cases
     assert {skip.reason for skip in skips} == {reason}
+
+
+@pytest.mark.parametrize(
+    ("made", "lacking"),
+    [(core("c", missing=lambda: "no wheel"), True), (core("c", unsupported={"v*": "its spline needs float64"}), False)],
+)
+def test_the_machine_lacks_what_could_be_brought_and_nothing_else(made: Core, lacking: bool) -> None:
+    _, skips = expand(catalogue(variant("v"), cores=(made,)), Selection())
+    assert [skip.lacking for skip in skips] == [lacking]
 
 
 def test_graphs_are_counted_over_core_preset_device_and_dynamic() -> None:

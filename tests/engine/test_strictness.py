@@ -38,6 +38,25 @@ def test_a_missing_package_is_a_skip_and_a_failure_under_strict_catalogue(projec
     )
 
 
+@pytest.mark.parametrize("mark", ["parity", "graphbreaks"])
+def test_a_core_that_lacks_its_library_is_a_skip_and_a_failure_under_strict_catalogue(
+    project: Project, mark: str
+) -> None:
+    text = (project.path / "mycores/toy.py").read_text()
+    needy = 'name="toy", missing=lambda: "package wheelwright is not installed: pip install wheelwright"'
+    project.write("mycores/toy.py", text.replace('name="toy"', needy))
+    arguments = ("--variant", "eager-fp32", "-m", mark)
+    relaxed, strict = project.run(*arguments), project.run(*arguments, "--strict-catalogue")
+    assert (relaxed.ret, strict.ret) == (0, 1)
+    relaxed.assert_outcomes(skipped=1)
+    strict.stdout.fnmatch_lines(
+        [
+            "1 case: package wheelwright is not installed: pip install wheelwright*",
+            "--strict-catalogue: 1 case could not run for want of something: failed",
+        ]
+    )
+
+
 def test_what_does_not_go_together_is_no_lack(project: Project) -> None:
     text = (project.path / "mycores/toy.py").read_text()
     project.write("mycores/toy.py", text.replace('name="toy"', 'name="toy", unsupported={"eager-bf16": "no bf16"}'))
