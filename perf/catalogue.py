@@ -147,6 +147,19 @@ def expand(catalogue: Catalogue, selection: Selection) -> tuple[list[Case], list
     return cases, skips
 
 
+def keys(catalogue: Catalogue, selection: Selection) -> set[str]:
+    """Of the product that `selection` asks for, whether a case can run here or not: nothing is asked of the machine,
+    which in the full matrix imports every library that a variant needs.
+    """
+    return {
+        case.key
+        for core, device in product(select(catalogue.cores, selection.cores), selection.devices)
+        for case in _cases_of(
+            catalogue.cores[core], device, selection, _variants(catalogue, device, selection, lambda name, device: None)
+        )
+    }
+
+
 def _cases_of(core: Core, device: str, selection: Selection, variants: Sequence[str]) -> Iterator[Case]:
     for preset in presets_of(core, device, selection):
         for variant, shape in product(variants, _shapes(core, preset, selection)):
@@ -157,6 +170,8 @@ def _variants(catalogue: Catalogue, device: str, selection: Selection, missing: 
     """By name where names are given, whatever the matrix; else what the matrix holds."""
     if selection.variants:
         return select(catalogue.variants, selection.variants)
+    if selection.matrix != "covering":  # the others hold the same whatever runs here
+        return chosen(catalogue.variants.values(), device, selection.matrix, frozenset())
     runs = frozenset(
         variant.name
         for variant in catalogue.variants.values()

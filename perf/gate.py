@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from perf.confirm import Command
@@ -42,7 +41,6 @@ class Gate:
     again: Command
     judged: Judgement = field(default_factory=Judgement)
     problems: list[str] = field(default_factory=list)
-    since: float = field(default_factory=perf_counter)
 
     @classmethod
     def open(cls, run: Session, plain: Any, again: Command) -> Gate:
@@ -137,10 +135,10 @@ class Gate:
             yield "coregate: baseline", said
 
     def _cost(self) -> list[str]:
-        """What the run's time went into, and what of it was neither building, checking nor measuring."""
-        ledger, wall_s = self.run.workbench.ledger, perf_counter() - self.since
+        """What the run's time went into, and what of it was neither importing, building, checking nor measuring."""
+        ledger = self.run.workbench.ledger
         spent = ", ".join(f"{name} {value:.0f} s" for name, value in sorted(ledger.seconds.items()) if value >= 0.5)
-        return [f"harness {ledger.harness_share(wall_s):.0%} of {wall_s:.0f} s{f'; {spent}' if spent else ''}"]
+        return [f"harness {ledger.harness_share:.0%} of {ledger.wall_s:.0f} s{f'; {spent}' if spent else ''}"]
 
     def _shapes_and_families(self) -> tuple[dict[tuple[str, str], list[str]], dict[str, str]]:
         """The shapes of each core's presets, in their order, and each variant's family."""

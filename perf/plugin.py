@@ -5,6 +5,8 @@ Without `perf_cores` in the project's pytest configuration the plugin does nothi
 
 from __future__ import annotations
 
+import gc
+import importlib
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from perf.catalogue import Catalogue, Selection
     from perf.confirm import Command
     from perf.gate import Gate
+    from perf.measure.ledger import Ledger
     from perf.session import Session
 
 MARKS = {
@@ -77,19 +80,35 @@ def pytest_collection(session: pytest.Session) -> None:
     options = session.config.stash.get(OPTIONS, None)
     if options is None:
         return
+    ledger = _import_engine()
+    from perf.gate import Gate
+    from perf.session import Session
+
     try:
-        from perf.gate import Gate
-        from perf.session import Session
-    except ModuleNotFoundError as error:
-        raise pytest.UsageError(
-            f"package {error.name} is not installed in {sys.prefix}: pip install coregate"
-        ) from None
-    try:
-        run = Session.start(options)
+        run = Session.start(options, ledger)
         gate = Gate.open(run, session.config._benchmarksession, _again(session.config))  # type: ignore[attr-defined]
     except CoregateError as error:
         raise pytest.UsageError(str(error)) from None
     session.config.stash[SESSION], session.config.stash[GATE] = run, gate
+
+
+def _import_engine() -> Ledger:
+    """The run's ledger, charged with what importing took. What torch's import makes stays for good: it is kept out of
+    the garbage collector, which takes half a second to walk through it each time that a variant is freed.
+    """
+    from perf.measure.ledger import Ledger
+
+    ledger, first = Ledger(), "torch" not in sys.modules
+    try:
+        with ledger.span("importing"):
+            importlib.import_module("perf.gate")
+    except ModuleNotFoundError as error:
+        raise pytest.UsageError(
+            f"package {error.name} is not installed in {sys.prefix}: pip install coregate"
+        ) from None
+    if first:
+        gc.freeze()
+    return ledger
 
 
 def _again(config: pytest.Config) -> Command:

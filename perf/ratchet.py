@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perf.catalogue import expand
+from perf.catalogue import keys
 from perf.judge.counters import differing_places, is_portable, judge, software_moved
 from perf.measure.machine import software
 from perf.outcome import FAILING, Verdict, Word
@@ -76,9 +76,8 @@ class Ratchet:
         return {key for key in self.accepted.counted if key not in known and selection.covers_key(key)}
 
     def _known(self) -> set[str]:
-        cases, skips = expand(self.run.catalogue, self.run.options.everything)
         subjects = graph_subjects(self.run.catalogue, self.run.options.everything)
-        return {case.key for case in cases} | {skip.case.key for skip in skips} | {s.key for s in subjects}
+        return keys(self.run.catalogue, self.run.options.everything) | {subject.key for subject in subjects}
 
     def _accept(self) -> None:
         """This run's counters in place of the old, all others as they were, less what the catalogue no longer has."""

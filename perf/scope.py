@@ -16,10 +16,12 @@ def owed(
     A case that the catalogue still has and that this run was not asked for (`-k`, the standard matrix) is not owed;
     `left_out` maps keys that were asked for and gave no number to the reason.
     """
+    unmeasured = sorted({key for key in kept if selection.covers(Case.parse(key))} - measured)
+    if not unmeasured:
+        return []
     cases, skips = expand(catalogue, Selection(presets=("*",), devices=selection.devices, matrix="full"))
     known = {case.key for case in cases}
     skipped = {skip.case.key: skip for skip in skips}
-    unmeasured = sorted({key for key in kept if selection.covers(Case.parse(key))} - measured)
     reasons = ((key, _why(key, known, skipped, left_out)) for key in unmeasured)
     return [(key, why) for key, why in reasons if why]
 

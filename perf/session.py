@@ -19,6 +19,7 @@ from perf.errors import CoregateError, UnsupportedError
 from perf.measure import machine
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
+from perf.measure.ledger import Ledger
 from perf.measure.sampling import SLOWED
 from perf.options import Options
 from perf.outcome import Row
@@ -53,18 +54,21 @@ class Session:
     controls: ControlWatch = field(default_factory=ControlWatch)
 
     @classmethod
-    def start(cls, options: Options) -> Session:
-        """Discover and expand.
+    def start(cls, options: Options, ledger: Ledger | None = None) -> Session:
+        """Discover and expand. `ledger` is one that was opened before, where there is one.
 
         Raises:
             CoregateError: a core or variant file is broken, or a name is unknown.
         """
         if options.default_device:
             options = replace(options, selection=replace(options.selection, devices=(available_device(),)))
-        found = discover(options.core_folders, options.variant_folders, options.root)
+        ledger = ledger or Ledger()
+        with ledger.span("importing"):
+            found = discover(options.core_folders, options.variant_folders, options.root)
         catalogue = with_weights(found, options.weights, options.weights_module, options.selection.presets)
         cases, skips = expand(catalogue, options.selection)
-        return cls(options, catalogue, cases, skips, Workbench(catalogue, options.seed, options.cache, options.root))
+        workbench = Workbench(catalogue, options.seed, options.cache, options.root, ledger)
+        return cls(options, catalogue, cases, skips, workbench)
 
     @property
     def not_run(self) -> list[Skip]:

@@ -47,10 +47,10 @@ class Workbench:
     orders them so. `ledger` tells what the run's time went into.
     """
 
-    def __init__(self, catalogue: Catalogue, seed: int, cache: Path, root: Path) -> None:
+    def __init__(self, catalogue: Catalogue, seed: int, cache: Path, root: Path, ledger: Ledger | None = None) -> None:
         self.catalogue = catalogue
         self.seed = seed
-        self.ledger = Ledger()
+        self.ledger = ledger or Ledger()
         self._cache = cache
         self._root = root
         self._key: tuple[str, ...] = ()

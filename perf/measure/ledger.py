@@ -10,14 +10,18 @@ from time import perf_counter
 
 class Ledger:
     """`seconds` by name. A span within a span is charged to the inner one alone, so that the sum is never more than the
-    time that passed.
+    time that passed since the ledger was opened, `wall_s`.
     """
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self._clock = clock
         self._open: list[str] = []
-        self._since = clock()
+        self._begun = self._since = clock()
+
+    @property
+    def wall_s(self) -> float:
+        return self._clock() - self._begun
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
@@ -30,13 +34,15 @@ class Ledger:
             self._charge()
             self._open.pop()
 
-    def harness_s(self, wall_s: float) -> float:
+    @property
+    def harness_s(self) -> float:
         """What is left of `wall_s` beside all that was charged: the harness's own."""
-        return max(0.0, wall_s - sum(self.seconds.values()))
+        return max(0.0, self.wall_s - sum(self.seconds.values()))
 
-    def harness_share(self, wall_s: float) -> float:
+    @property
+    def harness_share(self) -> float:
         """The same as a share of `wall_s`, in 0–1."""
-        return self.harness_s(wall_s) / wall_s if wall_s > 0 else 0.0
+        return self.harness_s / self.wall_s if self.wall_s > 0 else 0.0
 
     def _charge(self) -> None:
         now = self._clock()

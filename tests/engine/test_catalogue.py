@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perf.catalogue import Catalogue, Selection, discover, expand
+from perf.catalogue import keys as every_key
 from perf.contract import Case, Core, Preset, Shape, Variant, Work
 from perf.errors import CoregateError
 from perf.subjects import graph_subjects
@@ -114,6 +115,21 @@ def test_graphs_are_counted_over_core_preset_device_and_dynamic() -> None:
     assert [subject.key for subject in found] == ["one/tiny/cpu/dynamic=None"]
     wider = graph_subjects(PLAIN, Selection(cores=("one",), matrix="covering"))
     assert [subject.key for subject in wider] == [f"one/tiny/cpu/dynamic={value}" for value in (None, True, False)]
+
+
+@pytest.mark.parametrize("matrix", ["standard", "full"])
+def test_the_keys_of_the_product_are_known_without_asking_what_can_run(matrix: str) -> None:
+    def asked(*arguments: str) -> str:
+        raise AssertionError(arguments)
+
+    plain = catalogue(variant("eager"), variant("rare", standard_on=()), cores=(core("c"),))
+    never = catalogue(
+        variant("eager", missing=asked),
+        variant("rare", standard_on=(), missing=asked),
+        cores=(core("c", missing=asked),),
+    )
+    selection = Selection(matrix=matrix)
+    assert every_key(never, selection) == set(keys(plain, selection))
 
 
 def test_key_round_trip() -> None:

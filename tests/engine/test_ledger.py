@@ -38,11 +38,12 @@ def test_an_inner_span_is_not_charged_twice(clock: Clock) -> None:
 
 def test_the_harness_is_what_is_left(clock: Clock) -> None:
     ledger = Ledger(clock)
+    assert ledger.harness_share == 0.0
+    clock.passes(3.0)
     with ledger.span("sampling"):
         clock.passes(72.0)
-    assert ledger.harness_s(80.0) == 8.0
-    assert ledger.harness_share(80.0) == 0.1
-    assert ledger.harness_share(0.0) == 0.0
+    clock.passes(5.0)
+    assert (ledger.wall_s, ledger.harness_s, ledger.harness_share) == (80.0, 8.0, 0.1)
 
 
 def test_a_span_that_raises_is_charged_and_closed(clock: Clock) -> None:

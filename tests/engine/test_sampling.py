@@ -10,6 +10,7 @@ from itertools import chain, cycle, repeat
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perf.measure.nvml import CardState, CardWatch
@@ -221,3 +222,15 @@ def test_a_disabled_benchmark_is_called_once(pytester: pytest.Pytester) -> None:
 def test_asking_for_a_warm_up_adds_calls(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--benchmark-warmup=on", "--benchmark-warmup-iterations=4", "--benchmark-max-time=1")
     result.stdout.fnmatch_lines(["*'warm_up': '6 calls, *"])
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 7, 30, 97, 500])
+def test_the_interval_is_scipys(count: int) -> None:
+    """SciPy's quantile test is written apart from ours, and too slow to import in every run."""
+    from scipy.stats import quantile_test
+
+    drawn = np.random.default_rng(count).lognormal(size=count)
+    middle = float(np.median(drawn))
+    theirs = quantile_test(drawn, q=middle, p=0.5).confidence_interval(0.95)
+    width = max(middle - theirs.low, theirs.high - middle) / middle
+    assert interval_width(list(drawn)) == pytest.approx(width if math.isfinite(width) else math.inf)
