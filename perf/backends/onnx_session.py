@@ -26,6 +26,7 @@ NODES_AT = "nodes_at_"
 PORTABLE_LEVEL = "extended"
 """The highest level whose graph does not depend on the processor: `all` lays tensors out in its vector width."""
 
+_LEFT_TO_THE_CPU = "fallback to CPU EP has been explicitly disabled"
 _NO_GRAPH_CAPTURE = "cannot use the graph capture feature"
 
 Levels = Mapping[str, Mapping[str, int]]
@@ -53,7 +54,8 @@ def open_session(
 
     Raises:
         RuntimeError: a provider was not obtained: ONNX Runtime would have run on another without a word.
-        UnsupportedError: no provider has a kernel for one of the model's operators, or it cannot be a CUDA graph.
+        UnsupportedError: no provider has a kernel for one of the model's operators, it cannot be a CUDA graph, or
+            some nodes would run on the CPU where that is forbidden.
     """
     _load_libraries(spec)
     providers = [(name, dict(spec.provider_options.get(name, {}))) for name in spec.providers]
@@ -70,6 +72,12 @@ def open_session(
     except Exception as error:
         if _NO_GRAPH_CAPTURE in str(error):
             raise UnsupportedError(_said(error)) from error
+        if _LEFT_TO_THE_CPU in str(error):
+            open_session(path, _unconditional(spec))  # else it is a provider that was not obtained at all
+            raise UnsupportedError(
+                "ONNX Runtime leaves nodes of this graph to the CPU, which this variant forbids: "
+                "pytest -m placement names them, with a variant that allows it"
+            ) from error
         raise
     _refuse_fallback(spec, session.get_providers())
     return session
