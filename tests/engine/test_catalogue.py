@@ -88,6 +88,7 @@ def test_an_unknown_name_lists_the_near_ones(selection: Selection, said: str) ->
         ((variant("v", missing=lambda device: "no widget: pip install widget"),), (), "no widget: pip install widget"),
         ((variant("v", devices=("cuda",)),), (), "runs on cuda only"),
         ((variant("v"),), (core("c", unsupported={"v*": "its spline needs float64"}),), "its spline needs float64"),
+        ((variant("v"),), (core("c", unsupported={"v@cuda": "no", "v@cp?": "no C++"}),), "no C++"),
         ((variant("v", exports=True),), (core("c", impure="reads files"),), "not exported: reads files"),
     ],
 )

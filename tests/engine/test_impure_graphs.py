@@ -1,4 +1,4 @@
-"""Where TorchDynamo itself fails: a failure of a core that should be whole, no more than a reason of one that is not."""
+"""Where TorchDynamo itself fails: a failure of a core that should be whole, a reason of one that is not."""
 
 from __future__ import annotations
 
