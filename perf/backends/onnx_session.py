@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ import onnxruntime
 import torch
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
+from perf.backends.deployed import Loading
 from perf.backends.onnx_files import OnnxFile, all_nodes
 from perf.backends.onnx_spec import CUDA_GRAPH, LEVELS, NO_CPU_FALLBACK, TENSORRT, SessionSpec
 from perf.errors import UnsupportedError
@@ -126,10 +128,32 @@ def _unconditional(spec: SessionSpec) -> SessionSpec:
 
 
 def _operators(file: OnnxFile, spec: SessionSpec, optimised: Path) -> Counter[str]:
-    options = session_options(spec)
-    options.optimized_model_filepath = str(optimised)
-    open_session(file.path, spec, options)
+    save_optimised(file, spec, optimised)
     return Counter(node.op_type for node in all_nodes(onnx.load(str(optimised), load_external_data=False).graph))
+
+
+def save_optimised(file: OnnxFile, spec: SessionSpec, path: Path) -> Path:
+    """Write to `path` the graph that a session of `spec` would run; at level `all` it is this processor's alone."""
+    options = session_options(spec)
+    options.optimized_model_filepath = str(path)
+    if file.bytes_on_disk > LEVELS_UP_TO_BYTES:
+        name = f"{path.name}.data"
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", name)
+    open_session(file.path, spec, options)
+    return path
+
+
+def loading(path: Path, spec: SessionSpec) -> Loading:
+    """A session on `path` in a process that has no torch; with CUDA, whose libraries lie in torch's wheels, they are
+    loaded before the clock of loading starts."""
+    providers = [(name, dict(spec.provider_options.get(name, {}))) for name in spec.providers]
+    return Loading(
+        "import onnxruntime; onnxruntime.preload_dlls()" if spec.device == "cuda" else "import onnxruntime",
+        "options = onnxruntime.SessionOptions()\n"
+        "options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, sys.argv[2])\n"
+        "onnxruntime.InferenceSession(sys.argv[1], options, providers=json.loads(sys.argv[3]))",
+        (str(path), LEVELS[spec.level], json.dumps(providers)),
+    )
 
 
 def level_counters(levels: Levels) -> dict[str, int]:
