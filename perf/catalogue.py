@@ -205,7 +205,8 @@ def _skip(catalogue: Catalogue, case: Case, missing: Missing, absent: Absent) ->
 def _why_not(catalogue: Catalogue, case: Case) -> str | None:
     core, variant = catalogue.cores[case.core], catalogue.variants[case.variant]
     for pattern, reason in core.unsupported.items():
-        if fnmatchcase(case.variant, pattern):
+        name, _, device = pattern.partition("@")
+        if fnmatchcase(case.variant, name) and fnmatchcase(case.device, device or "*"):
             return reason
     if core.impure and variant.exports:
         return f"not exported: {core.impure}"

@@ -110,7 +110,8 @@ class Core:
     """A model core, from a real library. See CONTRIBUTING.md, «A new core», for one in 20 lines.
 
     `dynamic` names the axes that vary between shapes: {"image": {0: Axis("batch"), 2: Axis("height", 64, 1024)}}.
-    `unsupported` maps a shell pattern over variant names to the honest reason it cannot run this core (a skip).
+    `unsupported` maps a shell pattern over variant names to the honest reason it cannot run this core (a skip);
+    `"quant-*@cpu"` holds on that device alone.
     `impure`, where set, says why the core is not one graph (text handling, random numbers): breaks are then
     reported and not failed, and nothing is exported.
     `budgets` overrides the default budget of a metric: {"latency_s": 0.10}.

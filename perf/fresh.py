@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -58,11 +58,13 @@ class Start:
 
 @dataclass(frozen=True)
 class ColdStart:
-    """`from_artifacts` is None where the variant leaves no compile artefacts."""
+    """`from_artifacts` is None where the variant leaves no compile artefacts. `loads` are seconds to load what it
+    leaves on disk, by metric (`perf.measure.fresh_load`)."""
 
     cold: Start
     warm: Start
     from_artifacts: Start | None
+    loads: Mapping[str, float] = field(default_factory=dict)
 
 
 class ChildError(Exception):
@@ -170,6 +172,7 @@ def as_metrics(found: ColdStart) -> Mapping[str, float]:
         "cold_s": found.cold.ready_s,
         "warm_s": found.warm.ready_s,
         "rss_peak_bytes": float(found.warm.rss_peak_bytes),
+        **found.loads,
     }
     return metrics if found.from_artifacts is None else {**metrics, "artifacts_s": found.from_artifacts.ready_s}
 

@@ -129,13 +129,22 @@ class Session:
         return found if found.ok else None
 
     def count_graphs(self, subject: GraphSubject) -> str:
-        """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not."""
+        """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not.
+
+        Raises:
+            UnsupportedError: TorchDynamo itself fails on a core that is not meant to be one graph.
+        """
         core = self.catalogue.cores[subject.core]
         preset = self._preset(subject)
         with self.workbench.ledger.span("checking"):
             module = build_module(preset, subject.device, "float32")
             calls = self._calls(subject, [shape.name for shape in preset.shapes])
-            report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
+            try:
+                report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
+            except Exception as error:
+                if not core.impure:
+                    raise
+                raise UnsupportedError(f"TorchDynamo fails on this impure core: {first_line(error)}") from error
         self.graphs[subject.key] = report
         self.counted[subject.key] = Counted(report.counters(), report.places())
         return "" if core.impure else _not_whole(report)

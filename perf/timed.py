@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from perf import fresh
+from perf.backends.deployed import Deployed
 from perf.check.parity import Parity
 from perf.contract import Case, LoadSubject
 from perf.errors import UnsupportedError
@@ -103,7 +106,7 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
     if run.parity_or_none(case) is None:
         benchmark.skipped = True
         return run.left_out[case.key]
-    extra = _package_load(run, case)
+    loads = _loads(run, case)
     run.workbench.close()
     options = run.options
     spec = fresh.Spec(
@@ -116,20 +119,27 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
     benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
     try:
         with run.workbench.ledger.span("sampling"):
-            found = benchmark.pedantic(fresh.start, args=(spec,))
+            found = replace(benchmark.pedantic(fresh.start, args=(spec,)), loads=loads)
     except fresh.ChildError as error:
         run.left_out[key] = str(error)
         return str(error)
     run.starts[key] = found
-    run.rows[key] = Row(key, {**fresh.as_metrics(found), **extra}, workload=run.workload(case))
+    run.rows[key] = Row(key, fresh.as_metrics(found), workload=run.workload(case))
     benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
     return ""
 
 
-def _package_load(run: Session, case: Case) -> dict[str, float]:
-    """Of a variant that is a file on its own (an AOTInductor package): seconds to load it in a process of its own."""
-    package: Path | None = getattr(run.workbench.built(case).runner, "package", None)
-    return {} if package is None else {"package_load_s": fresh_load(package, case.device).load_s}
+def _loads(run: Session, case: Case) -> dict[str, float]:
+    """Seconds to load what the variant left on disk, each in a process of its own; `library_import_s` is what comes
+    before. Empty where it leaves nothing that runs without its module."""
+    runner = run.workbench.built(case).runner
+    if not isinstance(runner, Deployed):
+        return {}
+    with TemporaryDirectory(prefix="coregate-deployed-") as folder:
+        ways = runner.loadings(Path(folder))
+        found = {name: fresh_load(way.setting_up, way.loading, way.arguments) for name, way in ways.items()}
+    imports = min(load.import_s for load in found.values())
+    return {"library_import_s": imports, **{name: load.load_s for name, load in found.items()}}
 
 
 def load_weights(run: Session, subject: LoadSubject, benchmark: Any, folder: Path) -> None:

@@ -4,8 +4,8 @@ same object."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
 from perf.measure.device import release
 from perf.measure.ledger import Ledger
+from perf.precision import tf32
 from perf.runners import as_outputs, to_device
 
 
@@ -44,7 +45,8 @@ class Built:
 
 class Workbench:
     """Holds one built variant at a time. Cases of one core × preset × device × variant should come in a row: the plugin
-    orders them so. `ledger` tells what the run's time went into.
+    orders them so. While one stands built, float32 is not rounded to TF32 (`perf.precision`). `ledger` tells what the
+    run's time went into.
     """
 
     def __init__(self, catalogue: Catalogue, seed: int, cache: Path, root: Path, ledger: Ledger | None = None) -> None:
@@ -55,6 +57,7 @@ class Workbench:
         self._root = root
         self._key: tuple[str, ...] = ()
         self._built: Built | None = None
+        self._precision = ExitStack()
         self._failed: dict[str, Exception] = {}
         self._parity: dict[str, Parity] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
@@ -72,6 +75,7 @@ class Workbench:
         key = (case.core, case.preset, case.variant, case.device, case.shape if variant.fixed_shape else "")
         if key != self._key or self._built is None:
             self.close()
+            self._precision.enter_context(tf32(allowed=False))
             with self.ledger.span("building"):
                 self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
@@ -115,7 +119,8 @@ class Workbench:
         """Which layer to look at. The variant at hand is given up for it: it will not be timed."""
         self.close()
         try:
-            return f"first departing layer: {localise(self.blueprint(case), variant, self.inputs(case))}"
+            with tf32(allowed=False):
+                return f"first departing layer: {localise(self.blueprint(case), variant, self.inputs(case))}"
         except Exception as error:
             return f"no layer could be named ({type(error).__name__} on the tapped core)"
 
@@ -135,6 +140,7 @@ class Workbench:
             self._built.runner.close()
             self._built, device = None, self._key[3]
             release(device)
+        self._precision.close()
 
     def _first_outputs(self, case: Case, built: Built) -> Outputs:
         """The first calls belong to building: what compiles lazily compiles in them."""
@@ -159,8 +165,7 @@ class Workbench:
         inputs = self.inputs(case)
         where = (case.core, case.preset, case.shape, case.device)
         if (*where, preset.reference, "reference") not in self._outputs:
-            with full_precision():
-                reference, _ = run_eagerly(preset, case.device, preset.reference, inputs)
+            reference, _ = run_eagerly(preset, case.device, preset.reference, inputs)
             self._outputs[(*where, preset.reference, "reference")] = reference
         if (*where, dtype, "eager") not in self._outputs:
             first, second = run_eagerly(preset, case.device, dtype, inputs)
@@ -181,19 +186,8 @@ def run_eagerly(preset: Preset, device: str, dtype: str, inputs: Inputs) -> tupl
     """The module's outputs on the CPU, twice over, and nothing of it left behind."""
     module = build_module(preset, device, dtype)
     prepared: Mapping[str, Any] = to_device(inputs, dtype, device)
-    with torch.no_grad():
+    with torch.no_grad(), tf32(allowed=False):
         twice = [tuple(item.cpu() for item in as_outputs(module(**prepared))) for _ in range(2)]
     del module
     release(device)
     return twice[0], twice[1]
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """No TF32 in matrix products and convolutions, for a reference in float32."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before

@@ -15,6 +15,7 @@ import torch._inductor.config
 
 from perf.backends import torch_export
 from perf.backends.build_cache import built_once
+from perf.backends.deployed import Loading
 from perf.backends.libraries import library_versions
 from perf.backends.module_identity import digest
 from perf.backends.torch_export import Example, example, export, size_one
@@ -25,6 +26,10 @@ PACKAGE = "model.pt2"
 CHECK_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"
 """A package reads this environment variable once, at its first call after loading. Without it nothing is checked: a
 batch beyond the exported range runs, and so do two inputs that disagree about the batch."""
+
+
+SETTING_UP = "import torch, torch._inductor; torch.zeros(1, device=sys.argv[2])"
+LOADING = "torch._inductor.aoti_load_package(sys.argv[1])"
 
 
 class AotRunner(ModuleRunner):
@@ -48,6 +53,9 @@ class AotRunner(ModuleRunner):
 
     def notes(self) -> Mapping[str, str]:
         return {"package": self.package.parent.name}
+
+    def loadings(self, folder: Path) -> Mapping[str, Loading]:
+        return {"package_load_s": Loading(SETTING_UP, LOADING, (str(self.package), self._device))}
 
 
 @contextmanager

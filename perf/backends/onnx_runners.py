@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -13,10 +13,19 @@ from typing import Any
 import onnxruntime
 import torch
 
+from perf.backends.deployed import Loading
 from perf.backends.onnx_files import OnnxFile
 from perf.backends.onnx_profile import Node, node_counters, read_profile, short
-from perf.backends.onnx_session import Levels, count_levels, level_counters, open_session, session_options
-from perf.backends.onnx_spec import SessionSpec
+from perf.backends.onnx_session import (
+    Levels,
+    count_levels,
+    level_counters,
+    loading,
+    open_session,
+    save_optimised,
+    session_options,
+)
+from perf.backends.onnx_spec import CPU, SessionSpec
 from perf.contract import Inputs, Outputs
 from perf.runners import to_device
 
@@ -86,6 +95,15 @@ class OnnxRunner:
     def levels(self) -> Levels:
         """Counted when first asked for: it takes a session a level."""
         return count_levels(self.file, self.spec)
+
+    def loadings(self, folder: Path) -> Mapping[str, Loading]:
+        """From the file, and from what ONNX Runtime made of it, with nothing left to optimise (CPU alone: elsewhere the
+        saved graph has a provider's compiled parts in it)."""
+        found = {"session_load_s": loading(self.file.path, self.spec)}
+        if self.spec.providers == (CPU,):
+            optimised = save_optimised(self.file, self.spec, folder / "optimised.onnx")
+            found["optimised_load_s"] = loading(optimised, replace(self.spec, level="disable"))
+        return found
 
     def notes(self) -> Mapping[str, str]:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ import onnxruntime
 import torch
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
+from perf.backends.deployed import Loading
 from perf.backends.onnx_files import OnnxFile, all_nodes
 from perf.backends.onnx_spec import CUDA_GRAPH, LEVELS, NO_CPU_FALLBACK, TENSORRT, SessionSpec
 from perf.errors import UnsupportedError
@@ -26,6 +28,7 @@ NODES_AT = "nodes_at_"
 PORTABLE_LEVEL = "extended"
 """The highest level whose graph does not depend on the processor: `all` lays tensors out in its vector width."""
 
+_LEFT_TO_THE_CPU = "fallback to CPU EP has been explicitly disabled"
 _NO_GRAPH_CAPTURE = "cannot use the graph capture feature"
 
 Levels = Mapping[str, Mapping[str, int]]
@@ -53,7 +56,8 @@ def open_session(
 
     Raises:
         RuntimeError: a provider was not obtained: ONNX Runtime would have run on another without a word.
-        UnsupportedError: no provider has a kernel for one of the model's operators, or it cannot be a CUDA graph.
+        UnsupportedError: no provider has a kernel for one of the model's operators, it cannot be a CUDA graph, or
+            some nodes would run on the CPU where that is forbidden.
     """
     _load_libraries(spec)
     providers = [(name, dict(spec.provider_options.get(name, {}))) for name in spec.providers]
@@ -70,6 +74,12 @@ def open_session(
     except Exception as error:
         if _NO_GRAPH_CAPTURE in str(error):
             raise UnsupportedError(_said(error)) from error
+        if _LEFT_TO_THE_CPU in str(error):
+            open_session(path, _unconditional(spec))  # else it is a provider that was not obtained at all
+            raise UnsupportedError(
+                "ONNX Runtime leaves nodes of this graph to the CPU, which this variant forbids: "
+                "pytest -m placement names them, with a variant that allows it"
+            ) from error
         raise
     _refuse_fallback(spec, session.get_providers())
     return session
@@ -118,10 +128,32 @@ def _unconditional(spec: SessionSpec) -> SessionSpec:
 
 
 def _operators(file: OnnxFile, spec: SessionSpec, optimised: Path) -> Counter[str]:
-    options = session_options(spec)
-    options.optimized_model_filepath = str(optimised)
-    open_session(file.path, spec, options)
+    save_optimised(file, spec, optimised)
     return Counter(node.op_type for node in all_nodes(onnx.load(str(optimised), load_external_data=False).graph))
+
+
+def save_optimised(file: OnnxFile, spec: SessionSpec, path: Path) -> Path:
+    """Write to `path` the graph that a session of `spec` would run; at level `all` it is this processor's alone."""
+    options = session_options(spec)
+    options.optimized_model_filepath = str(path)
+    if file.bytes_on_disk > LEVELS_UP_TO_BYTES:
+        name = f"{path.name}.data"
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", name)
+    open_session(file.path, spec, options)
+    return path
+
+
+def loading(path: Path, spec: SessionSpec) -> Loading:
+    """A session on `path` in a process that has no torch; with CUDA, whose libraries lie in torch's wheels, they are
+    loaded before the clock of loading starts."""
+    providers = [(name, dict(spec.provider_options.get(name, {}))) for name in spec.providers]
+    return Loading(
+        "import onnxruntime; onnxruntime.preload_dlls()" if spec.device == "cuda" else "import onnxruntime",
+        "options = onnxruntime.SessionOptions()\n"
+        "options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, sys.argv[2])\n"
+        "onnxruntime.InferenceSession(sys.argv[1], options, providers=json.loads(sys.argv[3]))",
+        (str(path), LEVELS[spec.level], json.dumps(providers)),
+    )
 
 
 def level_counters(levels: Levels) -> dict[str, int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -17,6 +19,7 @@ from perf.errors import UnsupportedError
 from perf.runners import ModuleRunner, to_device
 
 PACKED = 16
+LEAST_ROWS = 16
 Weighted = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -37,12 +40,34 @@ def float8_dynamic(device: str) -> Any:
     return quantization.Float8DynamicActivationFloat8WeightConfig(granularity=rows, set_inductor_config=False)
 
 
-SCHEMES: Mapping[str, Callable[[str], Any]] = {
-    "int8wo": int8_weight_only,
-    "int8dyn": int8_dynamic,
-    "fp8": float8_dynamic,
+@dataclass(frozen=True)
+class Scheme:
+    """`config(device)` is torchao's configuration; none may touch Inductor's settings, which are every other variant's
+    too. `fits(layer, rows, device, compiled)` says whether the product has a kernel for a linear layer that is called
+    with so many rows; torchao takes others too, and the call then fails."""
+
+    config: Callable[[str], Any]
+    fits: Callable[[nn.Linear, int, str, bool], bool] = lambda layer, rows, device, compiled: True
+
+
+def packs(layer: nn.Linear, rows: int, device: str, compiled: bool) -> bool:
+    """Inductor multiplies int8 weights on a CPU with `torch._weight_int8pack_mm`, which in bfloat16 reads beyond rows
+    whose width is no multiple of 16 and ends the process (torch 2.14.1: 20, 24 and 40 do, 16, 32, 48 and 80 do not)."""
+    return not (compiled and device == "cpu") or layer.in_features % PACKED == 0
+
+
+def multiplies(layer: nn.Linear, rows: int, device: str, compiled: bool) -> bool:
+    """`torch._int_mm` on CUDA wants more than 16 rows, and widths that are multiples of 8 (torch 2.11)."""
+    if device == "cuda":
+        return rows > LEAST_ROWS and layer.in_features % 8 == 0 and layer.out_features % 8 == 0
+    return packs(layer, rows, device, compiled)
+
+
+SCHEMES: Mapping[str, Scheme] = {
+    "int8wo": Scheme(int8_weight_only, packs),
+    "int8dyn": Scheme(int8_dynamic, multiplies),
+    "fp8": Scheme(float8_dynamic),
 }
-"""By name, device → torchao's configuration. None may touch Inductor's settings: they are every other variant's too."""
 
 
 class TorchaoRunner(ModuleRunner):
@@ -55,12 +80,16 @@ class TorchaoRunner(ModuleRunner):
     def __init__(self, blueprint: Blueprint, dtype: str, scheme: str, compiled: bool) -> None:
         torch._dynamo.reset()
         module = blueprint.module(dtype)
-        running = layers_that_run(module, to_device(blueprint.example(0), dtype, blueprint.device))
-        odd = unpackable(module, running) if compiled and blueprint.device == "cpu" else ()
-        self._left_in_float = quantize(module, running, SCHEMES[scheme](blueprint.device), odd)
+        rows = layers_that_run(module, to_device(blueprint.example(0), dtype, blueprint.device))
+        way, running = SCHEMES[scheme], list(rows)
+        odd = [name for name in running if not way.fits(_linear(module, name), rows[name], blueprint.device, compiled)]
+        self._left_in_float = quantize(module, running, way.config(blueprint.device), odd)
         done = sum(is_quantized(layer) for layer in module.modules())
         if not done:
-            raise UnsupportedError(f"torchao's {scheme} takes none of this core's {len(running)} linear layers")
+            raise UnsupportedError(
+                f"torchao's {scheme} takes none of this core's {len(running)} linear layers: "
+                f"{len(odd)} are called with too few rows or are of a width that its kernel does not have"
+            )
         self._counters = {
             "quantized_nodes": done,
             "quantized_percent": 100 * done // sum(isinstance(layer, Weighted) for layer in module.modules()),
@@ -84,27 +113,35 @@ class TorchaoRunner(ModuleRunner):
         torch._dynamo.reset()
 
 
-def layers_that_run(module: nn.Module, inputs: Mapping[str, Any]) -> list[str]:
-    """Names of the linear layers in the order in which a call with `inputs` first reaches them.
+def layers_that_run(module: nn.Module, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """The linear layers, in the order in which a call with `inputs` first reaches them, each with the fewest rows that
+    it is called with.
 
     Raises:
         UnsupportedError: it reaches none.
     """
-    seen: dict[str, None] = {}
+    seen: dict[str, int] = {}
     with _watching(module, seen), torch.no_grad():
         module(**inputs)
     if not seen:
         raise UnsupportedError("no nn.Linear in this core: nothing for torchao to quantise")
-    return list(seen)
+    return seen
+
+
+def _linear(module: nn.Module, name: str) -> nn.Linear:
+    found = module.get_submodule(name)
+    assert isinstance(found, nn.Linear)
+    return found
 
 
 @contextmanager
-def _watching(module: nn.Module, seen: dict[str, None]) -> Iterator[None]:
+def _watching(module: nn.Module, seen: dict[str, int]) -> Iterator[None]:
+    def note(name: str, _layer: nn.Module, called_with: tuple[torch.Tensor, ...], named: Mapping[str, Any]) -> None:
+        rows = (called_with[0] if called_with else named["input"]).shape[:-1].numel()
+        seen[name] = min(rows, seen.get(name, rows))
+
     linear = [(name, layer) for name, layer in module.named_modules() if isinstance(layer, nn.Linear)]
-    handles = [
-        layer.register_forward_pre_hook(lambda _layer, _inputs, name=name: seen.setdefault(name))
-        for name, layer in linear
-    ]
+    handles = [layer.register_forward_pre_hook(partial(note, name), with_kwargs=True) for name, layer in linear]
     try:
         yield
     finally:
@@ -112,14 +149,7 @@ def _watching(module: nn.Module, seen: dict[str, None]) -> Iterator[None]:
             handle.remove()
 
 
-def unpackable(module: nn.Module, running: list[str]) -> tuple[str, ...]:
-    """Layers whose inner width is no multiple of 16. Inductor multiplies int8 weights on a CPU with
-    `torch._weight_int8pack_mm`, which in bfloat16 reads beyond such rows and ends the process (torch 2.14.1: 20, 24 and
-    40 do, 16, 32, 48 and 80 do not)."""
-    return tuple(name for name in running if module.get_submodule(name).in_features % PACKED)  # type: ignore[operator]
-
-
-def quantize(module: nn.Module, running: list[str], config: Any, odd: tuple[str, ...] = ()) -> tuple[str, ...]:
+def quantize(module: nn.Module, running: Sequence[str], config: Any, odd: Sequence[str] = ()) -> tuple[str, ...]:
     """Quantise, in place, those of `running` that are neither sensitive nor `odd`; the names of those left."""
     left = tuple(dict.fromkeys((*sensitive(running), *odd)))
     chosen = set(running) - set(left)

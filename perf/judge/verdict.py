@@ -32,6 +32,8 @@ BUDGETS: Mapping[str, float] = {
     "artifacts_s": 0.15,
     "load_s": 0.15,
     "package_load_s": 0.15,
+    "session_load_s": 0.15,
+    "optimised_load_s": 0.15,
     "peak_bytes": 0.02,
     "nvml_peak_bytes": 0.05,
     "rss_peak_bytes": 0.2,

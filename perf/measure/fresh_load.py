@@ -1,4 +1,8 @@
-"""How long an AOTInductor package takes to load where nothing else has run: in a process of its own."""
+"""How long what is deployed takes to load where nothing else has run: an AOTInductor package, an ONNX Runtime session.
+
+A cold or warm start (`perf.fresh`) builds the case as coregate does, from its module. What a server does instead is to
+import a library and open a file.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +10,35 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 _CHILD = """
 import json, sys, time
 begun = time.perf_counter()
-import torch
-import torch._inductor
-torch.zeros(1, device=sys.argv[2])
+{setting_up}
 ready = time.perf_counter()
-torch._inductor.aoti_load_package(sys.argv[1])
+{loading}
 print(json.dumps([ready - begun, time.perf_counter() - ready]))
 """
 
 
 @dataclass(frozen=True)
 class FreshLoad:
-    """Seconds: `import_s` until torch is imported and the device ready, `load_s` for the package with its weights."""
+    """Seconds: `import_s` until the libraries are imported and the device is ready, `load_s` for the file with its
+    weights."""
 
     import_s: float
     load_s: float
 
 
-def fresh_load(package: Path, device: str) -> FreshLoad:
-    """Load `package` (a `.pt2` file) for `device` in a new interpreter.
+def fresh_load(setting_up: str, loading: str, arguments: tuple[str, ...]) -> FreshLoad:
+    """Run both pieces of Python in a new interpreter, one after the other; they read `arguments` as `sys.argv[1:]`.
 
     Raises:
         RuntimeError: it does not load; the last line the interpreter wrote.
     """
-    command = [sys.executable, "-c", _CHILD, str(package), device]
-    child = subprocess.run(command, check=False, capture_output=True, text=True)
+    code = _CHILD.format(setting_up=setting_up, loading=loading)
+    child = subprocess.run([sys.executable, "-c", code, *arguments], check=False, capture_output=True, text=True)
     if child.returncode:
         lines = [line for line in child.stderr.splitlines() if line.strip()]
-        raise RuntimeError(f"{package} does not load: {lines[-1] if lines else f'exit {child.returncode}'}")
+        raise RuntimeError(f"{arguments[0]} does not load: {lines[-1] if lines else f'exit {child.returncode}'}")
     return FreshLoad(*json.loads(child.stdout.splitlines()[-1]))

@@ -9,12 +9,23 @@ from perf.contract import Case
 from perf.fresh import ColdStart, Start, payback_calls
 from perf.report.cases import EAGER, align, seconds
 
-HEADINGS = ("variant", "import", "cold", "warm", "from artefacts", "later call", "memory", "pays back after")
+HEADINGS = (
+    "variant",
+    "import",
+    "cold",
+    "warm",
+    "from artefacts",
+    "loading alone",
+    "later call",
+    "memory",
+    "pays back after",
+)
 
 
 def coldstart_table(starts: Mapping[str, ColdStart]) -> list[str]:
     """One block a core × shape; `cold`, `warm` and `from artefacts` are from loaded libraries to the first result.
 
+    `loading alone` is opening the file that is served, in a process that does nothing else.
     Pay-back is against `eager-fp32` of the same block, cold and warm.
     """
     lines: list[list[str]] = [list(HEADINGS)]
@@ -42,10 +53,17 @@ def _line(key: str, found: ColdStart, eager: ColdStart | None) -> list[str]:
         seconds(found.cold.ready_s),
         seconds(found.warm.ready_s),
         seconds(found.from_artifacts.ready_s) if found.from_artifacts else "-",
+        _loading(found.loads),
         seconds(found.warm.later_call_s),
         f"{found.warm.rss_peak_bytes / 2**20:.0f} MiB",
         f"{_calls(found.cold, eager.cold)} cold, {_calls(found.warm, eager.warm)} warm" if eager else "-",
     ]
+
+
+def _loading(loads: Mapping[str, float]) -> str:
+    """A package or a session from its file; behind a slash, from what ONNX Runtime had optimised and saved."""
+    ways = ("package_load_s", "session_load_s", "optimised_load_s")
+    return " / ".join(seconds(loads[way]) for way in ways if way in loads) or "-"
 
 
 def _calls(variant: Start, eager: Start) -> str:

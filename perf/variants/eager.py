@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from perf.contract import Blueprint, Inputs, Variant
 from perf.errors import UnsupportedError
 from perf.needs import Need, cuda_only, device_present
+from perf.precision import tf32
 from perf.runners import ModuleRunner
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -68,15 +69,10 @@ class AttentionRunner(ModuleRunner):
 
 
 @contextmanager
-def tf32() -> Iterator[None]:
-    """Matrix products and convolutions may round their float32 operands to TensorFloat-32's 10-bit mantissa."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+def rounded() -> Iterator[None]:
+    """TF32 and no gradients."""
+    with tf32(allowed=True), torch.no_grad():
+        yield
 
 
 def build(blueprint: Blueprint, dtype: str, around: Callable[[], AbstractContextManager[Any]]) -> ModuleRunner:
@@ -98,7 +94,7 @@ def variant(
 
 VARIANTS = [
     *(variant(f"eager-{short}", dtype=dtype) for short, dtype in DTYPES.items()),
-    variant("eager-tf32", tf32, missing=cuda_only, standard_on=("cuda",), lossy=True),
+    variant("eager-tf32", rounded, missing=cuda_only, standard_on=("cuda",), lossy=True),
     variant("eager-inference_mode", torch.inference_mode, standard_on=()),
     *(
         Variant(

@@ -90,6 +90,7 @@ def test_an_unknown_name_lists_the_near_ones(selection: Selection, said: str) ->
         ((variant("v", devices=("cuda",)),), (), "runs on cuda only"),
         ((variant("v"),), (core("c", missing=lambda: "no wheel: pip install wheel"),), "no wheel: pip install wheel"),
         ((variant("v"),), (core("c", unsupported={"v*": "its spline needs float64"}),), "its spline needs float64"),
+        ((variant("v"),), (core("c", unsupported={"v@cuda": "no", "v@cp?": "no C++"}),), "no C++"),
         ((variant("v", exports=True),), (core("c", impure="reads files"),), "not exported: reads files"),
     ],
 )

@@ -34,7 +34,9 @@ def test_payback_against_eager(ready_s: float, later_s: float, calls: int | None
 
 
 def test_metrics_and_table() -> None:
-    found = ColdStart(taking(8.0, 0.5), taking(2.0, 0.5), taking(4.0, 0.5))
+    found = ColdStart(
+        taking(8.0, 0.5), taking(2.0, 0.5), taking(4.0, 0.5), {"session_load_s": 0.25, "optimised_load_s": 0.125}
+    )
     eager = ColdStart(taking(1.0, 1.0), taking(1.0, 1.0), None)
     assert as_metrics(found) == {
         "import_s": 2.0,
@@ -42,11 +44,14 @@ def test_metrics_and_table() -> None:
         "warm_s": 2.0,
         "rss_peak_bytes": 1.0,
         "artifacts_s": 4.0,
+        "session_load_s": 0.25,
+        "optimised_load_s": 0.125,
     }
     assert "artifacts_s" not in as_metrics(eager)
     lines = coldstart_table({"c/tiny/fast/s/cpu#coldstart": found, "c/tiny/eager-fp32/s/cpu#coldstart": eager})
     assert lines[1] == "c tiny * s cpu"
     assert [line.split()[0] for line in lines[2:]] == ["eager-fp32", "fast"]
+    assert "250 ms / 125 ms" in lines[3]
     assert "14 cold, 2 warm" in lines[3]  # 7 / 0.5 and 1 / 0.5
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from perf.backends.onnx_runners import BoundRunner, OnnxRunner, bind_input, make
 from perf.backends.onnx_session import open_session
 from perf.backends.onnx_spec import CUDA, TENSORRT, Export, SessionSpec
 from perf.contract import Inputs, Shape, Variant
+from perf.measure.fresh_load import fresh_load
 from perf.variants.onnx import ON_CPU, VARIANTS
 from tests.engine.onnx_toys import SHAPES, Mlp, blueprint, rows, seeded
 
@@ -208,3 +210,16 @@ def test_tensorrts_engines_are_kept_by_content(shared: Path, monkeypatch: pytest
     assert options["trt_engine_cache_path"] == str(folder)
     assert (options["trt_engine_cache_enable"], options["trt_fp16_enable"]) == ("1", "1")
     assert (shared / "onnx" / folder.name / "model.onnx").exists()
+
+
+def test_a_session_starts_from_its_file_and_from_what_was_optimised(mlp: OnnxFile, tmp_path: Path) -> None:
+    """The saved graph has the two nodes that fusion left; both open in a process without torch."""
+    ways = runner(mlp, SessionSpec()).loadings(tmp_path)
+    assert list(ways) == ["session_load_s", "optimised_load_s"]
+    optimised = onnx.load(ways["optimised_load_s"].arguments[0])
+    assert [node.op_type for node in optimised.graph.node] == ["FusedGemm", "Gemm"]
+    assert ways["session_load_s"].arguments[1:2] == ("ORT_ENABLE_ALL",)
+    assert ways["optimised_load_s"].arguments[1:2] == ("ORT_DISABLE_ALL",)
+    for way in ways.values():
+        assert "torch" not in way.setting_up
+        assert fresh_load(way.setting_up, way.loading, way.arguments).load_s > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -149,6 +150,14 @@ def test_levels_are_counted_without_what_would_refuse_the_session(mlp: OnnxFile)
     with pytest.raises(Exception, match="disabled fallback to the CPU EP"):
         open_session(mlp.path, SessionSpec(config=NO_CPU_FALLBACK, log_severity=4))
     assert count_levels(mlp, SessionSpec(config=NO_CPU_FALLBACK)) == count_levels(mlp, SessionSpec())
+
+
+def test_nodes_that_would_run_on_a_forbidden_cpu_are_a_skip(mlp: OnnxFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "This session contains graph nodes that are assigned to the default CPU EP, but "
+    refused = RuntimeError(said + "fallback to CPU EP has been explicitly disabled by the user.")
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Mock(side_effect=[refused, Mock(get_providers=lambda: [CPU])]))
+    with pytest.raises(UnsupportedError, match="leaves nodes of this graph to the CPU, which this variant forbids"):
+        open_session(mlp.path, SessionSpec(config=NO_CPU_FALLBACK))
 
 
 def test_settings_print_as_what_differs() -> None:

@@ -11,7 +11,7 @@ import torch
 import torch._inductor.config
 from torch import Tensor, nn
 
-from perf.backends.quantized_torch import SCHEMES, is_quantized, layers_that_run, quantize, saved_bytes, unpackable
+from perf.backends.quantized_torch import SCHEMES, is_quantized, layers_that_run, quantize, saved_bytes
 from perf.catalogue import discover
 from perf.contract import Inputs, Shape
 from perf.errors import UnsupportedError
@@ -86,7 +86,7 @@ def test_what_runs_is_quantised_but_for_the_sensitive(tmp_path: Path, name: str)
 @pytest.mark.parametrize("chosen", [[], ["layers.1", "layers.2"]])
 def test_the_size_is_what_is_written(chosen: list[str]) -> None:
     module, written = seeded(Mixed), io.BytesIO()
-    quantize(module, chosen, SCHEMES["int8wo"]("cpu"))
+    quantize(module, chosen, SCHEMES["int8wo"].config("cpu"))
     torch.save(module.state_dict(), written)
     assert saved_bytes(module) == len(written.getvalue())
 
@@ -94,7 +94,7 @@ def test_the_size_is_what_is_written(chosen: list[str]) -> None:
 def test_int8_makes_a_large_layer_a_quarter_as_large() -> None:
     module = nn.Sequential(nn.Linear(512, 512, bias=False)).requires_grad_(False)
     before = saved_bytes(module)
-    quantize(module, ["0"], SCHEMES["int8wo"]("cpu"))
+    quantize(module, ["0"], SCHEMES["int8wo"].config("cpu"))
     assert saved_bytes(module) / before == pytest.approx(0.25, abs=0.01)
 
 
@@ -102,7 +102,7 @@ def test_int8_makes_a_large_layer_a_quarter_as_large() -> None:
 def test_the_settings_of_all_other_variants_are_left_alone(scheme: str) -> None:
     """By default torchao sets Inductor's options and lets float32 products be TF32."""
     before = torch._inductor.config.save_config_portable(), torch.get_float32_matmul_precision()
-    quantize(seeded(Mixed), ["layers.0"], SCHEMES[scheme]("cpu"))
+    quantize(seeded(Mixed), ["layers.0"], SCHEMES[scheme].config("cpu"))
     assert (torch._inductor.config.save_config_portable(), torch.get_float32_matmul_precision()) == before
 
 
@@ -118,8 +118,8 @@ def test_layers_that_torchao_passes_over_are_not_counted(tmp_path: Path, monkeyp
 
 
 def test_layers_come_in_the_order_in_which_they_run() -> None:
-    assert layers_that_run(seeded(Mixed), rows(Shape("b3", {"batch": 3}), 0)) == [
-        f"layers.{n}" for n in (4, 3, 2, 1, 0)
+    assert list(layers_that_run(seeded(Mixed), rows(Shape("b3", {"batch": 3}), 0)).items()) == [
+        (f"layers.{n}", 3) for n in (4, 3, 2, 1, 0)
     ]
 
 
@@ -127,8 +127,8 @@ def test_layers_come_in_the_order_in_which_they_run() -> None:
 def test_dynamic_int8_on_a_cpu_without_vnni_has_a_reduced_range(monkeypatch: pytest.MonkeyPatch, vnni: bool) -> None:
     found: dict[str, Any] = {"architecture": "x86_64", "avx512_vnni": vnni}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
-    assert SCHEMES["int8dyn"]("cpu").reduce_range is not vnni
-    assert SCHEMES["int8dyn"]("cuda").reduce_range is False
+    assert SCHEMES["int8dyn"].config("cpu").reduce_range is not vnni
+    assert SCHEMES["int8dyn"].config("cuda").reduce_range is False
 
 
 @pytest.mark.parametrize(("capability", "met"), [((8, 6), False), ((8, 9), True), ((9, 0), True)])
@@ -141,9 +141,37 @@ def test_float8_needs_a_card_that_has_it(
     assert float8_card("cuda") == (None if met else "compute capability 8.6: float8 needs 8.9")
 
 
+class Shared(nn.Module):
+    """One layer, called with six rows, and then by keyword with two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(input=self.layer(x)[0])
+        return y
+
+
+def test_the_fewest_rows_of_a_layer_count() -> None:
+    assert layers_that_run(Shared(), {"x": torch.ones(3, 2, 4)}) == {"layer": 2}
+
+
 def test_layers_that_would_be_read_beyond_their_rows_stay_in_float() -> None:
-    """Inner widths of 32 and 24: the second is no multiple of 16."""
+    """Inner widths of 32 and 24: the second is no multiple of 16. It matters on a CPU, compiled."""
+    fits = SCHEMES["int8wo"].fits
+    assert [fits(nn.Linear(width, 8), 1, "cpu", True) for width in (32, 24)] == [True, False]
+    assert fits(nn.Linear(24, 8), 1, "cpu", False)
+    assert fits(nn.Linear(24, 8), 1, "cuda", True)
     module = nn.Sequential(nn.Linear(32, 24), nn.Linear(24, 32))
-    assert unpackable(module, ["0", "1"]) == ("1",)
-    assert "1" in quantize(module, ["0", "1"], SCHEMES["int8wo"]("cpu"), ("1",))
+    assert "1" in quantize(module, ["0", "1"], SCHEMES["int8wo"].config("cpu"), ("1",))
     assert not is_quantized(module[1])
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "rows", "fit"),
+    [(32, 64, 17, True), (32, 64, 16, False), (28, 64, 17, False), (32, 60, 17, False)],
+)
+def test_dynamic_int8_on_a_gpu_has_few_kernels(inner: int, outer: int, rows: int, fit: bool) -> None:
+    assert SCHEMES["int8dyn"].fits(nn.Linear(inner, outer), rows, "cuda", True) is fit
+    assert SCHEMES["int8dyn"].fits(nn.Linear(32, 60), 1, "cpu", True)
