@@ -18,6 +18,7 @@ from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
 from perf.report.coldstart import coldstart_table
 from perf.report.graphs import graph_table, write_json
+from perf.report.grouped import Teller, Told, grouped, one_by_one
 from perf.report.lengths import lengths_table
 from perf.report.markdown import write_report
 from perf.report.placement import placement_table, write_placements
@@ -89,7 +90,7 @@ class Gate:
             self._try(write_placements, self.run.options.placement_report, list(self.run.placements.items()))
         if self.run.options.report:
             title = f"coregate: {self.run.machine_class}"
-            self._try(write_report, self.run.options.report, title, list(self.sections()))
+            self._try(write_report, self.run.options.report, title, list(self.sections(one_by_one)))
 
     def exit_status(self, status: int) -> int:
         """1 beats all but interruption and errors; then 4 for what could not be compared or written, then 6 for what
@@ -108,14 +109,15 @@ class Gate:
         undecided = any(found.word is Word.INCONCLUSIVE for found in self.verdicts)
         return UNDECIDED if undecided and self.run.options.inconclusive == "fail" else status
 
-    def sections(self) -> Iterator[tuple[str, list[str]]]:
+    def sections(self, tell: Teller = grouped) -> Iterator[tuple[str, list[str]]]:
+        """Title and lines of each table. `tell` is how what does not fail the run is told: at length in a report."""
         if self.run.graphs:
             yield "coregate: graphs", graph_table(list(self.run.graphs.items()))
         if self.run.placements:
             yield "coregate: placement", placement_table(list(self.run.placements.items()))
         timed = {key: row for key, row in self.run.rows.items() if LATENCY in row.metrics}
         if timed or self.verdicts or self.run.left_out:
-            yield f"coregate: {self.run.machine_class}", case_table(timed, self.verdicts, self.run.left_out)
+            yield f"coregate: {self.run.machine_class}", case_table(timed, self.verdicts, self.run.left_out, tell)
         lengths = lengths_table(timed, *self._shapes_and_families())
         if lengths:
             yield "coregate: by shape", lengths
@@ -126,11 +128,11 @@ class Gate:
             yield "coregate: cold start", coldstart_table(self.run.starts)
         if self.run.not_run and (self.run.checked or self.run.left_out or self.run.unsupported or self._strict_words()):
             yield "coregate: not run", [*skip_lines(self.run.not_run), *self._strict_words()]
-        if self.ratchet.lines():
-            yield "coregate: counters", self.ratchet.lines()
+        if counters := self.ratchet.lines(tell):
+            yield "coregate: counters", counters
         if self.run.workbench.ledger.seconds:
             yield "coregate: cost", self._cost()
-        said = [*self._baseline_words(), *(f"error: {problem}" for problem in self.problems)]
+        said = [*self._baseline_words(tell), *(f"error: {problem}" for problem in self.problems)]
         if said:
             yield "coregate: baseline", said
 
@@ -155,7 +157,7 @@ class Gate:
     def _all_incomparable(self) -> bool:
         return bool(self.verdicts) and all(found.word is Word.INCOMPARABLE for found in self.verdicts)
 
-    def _baseline_words(self) -> list[str]:
+    def _baseline_words(self, tell: Teller) -> list[str]:
         if not self.comparing:
             return []
         folder = self.run.options.baselines / self.run.machine_class
@@ -171,7 +173,7 @@ class Gate:
         return [
             f"compared with {plural(len(self.baseline), 'accepted run')} in {_short(folder, self.run.options.root)}",
             *filter(None, [self.judged.machine and f"the machine moved: control {self.judged.machine}"]),
-            *self.judged.drifts,
+            *tell("drift", [Told(*line.replace("drift: ", "", 1).split(": ", 2)) for line in self.judged.drifts]),
         ]
 
     def _try(self, action: Any, *arguments: Any) -> None:

@@ -33,6 +33,9 @@ class Word(StrEnum):
     WRONG = "wrong"
 
 
+SINCE = "since the newest accepted run: "
+"""In a verdict's note, before what else moved."""
+
 FAILING = frozenset({Word.REGRESSED, Word.MISSING, Word.WRONG})
 
 

@@ -10,6 +10,7 @@ from perf.catalogue import keys
 from perf.judge.counters import differing_places, is_portable, judge, software_moved
 from perf.measure.machine import software
 from perf.outcome import FAILING, Verdict, Word
+from perf.report.grouped import Teller, Told, grouped, one_by_one
 from perf.session import Session
 from perf.store.counters import Accepted, Counted, read, write
 from perf.subjects import graph_subjects
@@ -43,11 +44,11 @@ class Ratchet:
     def failed(self) -> bool:
         return any(found.word in FAILING for found in self.verdicts)
 
-    def lines(self) -> list[str]:
-        """One line a counter that moved, the places under it, and what to do."""
+    def lines(self, tell: Teller = grouped) -> list[str]:
+        """One line a counter that got worse, the places under it; what moved otherwise as `tell` has it; what to do."""
         if self.run.options.accept_counters and self.run.counted:
             return [f"accepted the counters of {len(self.run.counted)} keys in {self.path}"]
-        said = [line for found in self.verdicts for line in self._said(found)]
+        said = [line for word in Word for line in self._said(word, one_by_one if word in FAILING else tell)]
         new = sorted(set(self.run.counted) - set(self.accepted.counted)) if self.accepted.counted else []
         said += [f"new: {len(new)} keys are not in {self.path.name}, the first {new[0]}"] if new else []
         return [*said, "Where this is meant: the same command with --accept-counters"] if said else []
@@ -65,11 +66,10 @@ class Ratchet:
                 for key in sorted(self._gone())
             ]
 
-    def _said(self, found: Verdict) -> list[str]:
-        return [
-            f"{found.word}: {found.key}: {found.note}",
-            *(f"    {line}" for line in self.places.get(found.key, ())),
-        ]
+    def _said(self, word: Word, tell: Teller) -> list[str]:
+        places = {key: tuple(f"    {line}" for line in lines) for key, lines in self.places.items()}
+        moved = [found for found in self.verdicts if found.word is word]
+        return tell(word, [Told(found.key, _counter(found), found.note, places.get(found.key, ())) for found in moved])
 
     def _gone(self) -> set[str]:
         selection, known = self.run.options.selection, self._known()
@@ -84,6 +84,11 @@ class Ratchet:
         gone = self._gone()
         kept = {key: item for key, item in self.accepted.counted.items() if key not in gone}
         write(self.path, Accepted(software(), {**kept, **portable(self.run.counted)}))
+
+
+def _counter(found: Verdict) -> str:
+    """Its name, where the verdict is of one."""
+    return "" if found.word is Word.MISSING else found.metric
 
 
 def portable(counted: Mapping[str, Counted]) -> dict[str, Counted]:

@@ -7,11 +7,10 @@ from itertools import groupby
 
 from perf.contract import Case, Skip
 from perf.outcome import FAILING, Row, Verdict, Word
+from perf.report.grouped import Teller, Told, grouped
 
 HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "busy", "peak", "x eager", "baseline", "verdict")
 EAGER = "eager-fp32"
-SHOWN = 12
-"""Verdicts of one word that are told one by one, where they do not fail the run."""
 LATENCY = "latency_s"
 BUSY = ("device_s", "cpu_s")
 PEAK = ("peak_bytes", "rss_peak_bytes")
@@ -20,7 +19,9 @@ SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def case_table(rows: Mapping[str, Row], verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[str]:
+def case_table(
+    rows: Mapping[str, Row], verdicts: Sequence[Verdict], left_out: Mapping[str, str], tell: Teller = grouped
+) -> list[str]:
     """One block a core × preset × shape × device, one line a variant; below, the verdicts that need a word."""
     judged = {found.key: found for found in verdicts if found.metric == LATENCY}
     keys = sorted({*rows, *judged, *left_out}, key=_block_then_variant)
@@ -29,7 +30,7 @@ def case_table(rows: Mapping[str, Row], verdicts: Sequence[Verdict], left_out: M
         lines.append([block])
         eager = rows.get(block.replace(" ", "/").replace("*", EAGER))
         lines += [_line(key, rows.get(key), judged.get(key), eager, left_out) for key in members]
-    return [*align([list(HEADINGS), *lines]), *_legend(verdicts, left_out)]
+    return [*align([list(HEADINGS), *lines]), *_legend(verdicts, left_out, tell)]
 
 
 def skip_lines(skips: Iterable[Skip]) -> list[str]:
@@ -122,21 +123,21 @@ def _baseline(verdict: Verdict | None) -> str:
     return f"{seconds(verdict.baseline)}{change}"
 
 
-def _legend(verdicts: Sequence[Verdict], left_out: Mapping[str, str]) -> list[str]:
-    """Counts by word, then a line for each verdict that fails or cannot be compared."""
+def _legend(verdicts: Sequence[Verdict], left_out: Mapping[str, str], tell: Teller) -> list[str]:
+    """Counts by word, then a line for each verdict that fails, and what is to be said of the others."""
     if not verdicts:
         return ["", *(f"{Word.WRONG}: {key}: {why}" for key, why in sorted(left_out.items()))] if left_out else []
     counts = ", ".join(f"{n} {word}" for word in Word if (n := sum(found.word is word for found in verdicts)))
-    lines = [line for word in Word if word not in (Word.SAME, Word.IMPROVED) for line in _spoken(word, verdicts)]
+    lines = [line for word in Word if word not in (Word.SAME, Word.IMPROVED) for line in _spoken(word, verdicts, tell)]
     return ["", counts, *lines]
 
 
-def _spoken(word: Word, verdicts: Sequence[Verdict]) -> list[str]:
-    """A line a verdict, all of those that fail; of the others the first few and how many more."""
+def _spoken(word: Word, verdicts: Sequence[Verdict], tell: Teller) -> list[str]:
+    """All of those that fail have a line of their own."""
     found = [verdict for verdict in verdicts if verdict.word is word]
-    shown = found if word in FAILING else found[:SHOWN]
-    rest = [f"{word}: {plural(len(found) - len(shown), 'more case')}"] if len(found) > len(shown) else []
-    return [*(f"{word}: {verdict.key}: {_because(verdict)}" for verdict in shown), *rest]
+    if word in FAILING:
+        return [f"{word}: {verdict.key}: {_because(verdict)}" for verdict in found]
+    return tell(word, [Told(verdict.key, verdict.metric, verdict.note) for verdict in found])
 
 
 def _because(found: Verdict) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from perf.outcome import Row, Verdict, Word
-from perf.report.cases import SHOWN, case_table
+from perf.outcome import SINCE, Row, Verdict, Word
+from perf.report.cases import case_table
+from perf.report.grouped import SHOWN, one_by_one
 
 KEY = "toy/tiny/{}/b5/cpu"
 
@@ -20,11 +21,39 @@ def test_what_fails_is_told_case_by_case() -> None:
     assert len(lines(Word.REGRESSED, SHOWN + 9)) == SHOWN + 9
 
 
-def test_of_what_does_not_fail_the_first_are_told_and_the_rest_counted() -> None:
+def test_of_what_does_not_fail_a_dozen_reasons_are_told_and_the_rest_counted() -> None:
     found = lines(Word.INCONCLUSIVE, SHOWN + 9)
     assert len(found) == SHOWN + 1
-    assert found[0] == f"inconclusive: {KEY.format('v00')}: why 0"
-    assert found[-1] == "inconclusive: 9 more cases"
+    assert found[0] == f"inconclusive: {KEY.format('v00')}: latency_s: why 0"
+    assert found[-1] == "inconclusive: 9 more"
+
+
+def test_a_report_tells_all_of_them() -> None:
+    table = case_table({}, verdicts(Word.INCONCLUSIVE, SHOWN + 9), {}, one_by_one)
+    assert len([line for line in table if line.startswith("inconclusive: ")]) == SHOWN + 9
+
+
+def test_two_hundred_cases_of_which_half_are_inconclusive_are_two_lines_below_the_table() -> None:
+    """Ratios from -3.0 to +9.8 %, visible changes from 20 to 69.5 %, over two metrics."""
+    noisy = [
+        Verdict(
+            KEY.format(f"v{i:03}"),
+            "latency_s" if i % 2 else "cpu_s",
+            Word.INCONCLUSIVE,
+            note=f"{i / 10 - 0.1 - (2.9 if i == 0 else 0):+.1f}%; too noisy for a budget of 5.0%: "
+            f"+{20 + i / 2:.1f}% would be seen 8 times in 10; {SINCE}cpu_s +{i}.0%; torch 2.13.0 → 2.14.1",
+        )
+        for i in range(100)
+    ]
+    same = [Verdict(KEY.format(f"s{i:03}"), "latency_s", Word.SAME, 1.0, 1.0) for i in range(100)]
+    table = case_table({}, [*same, *noisy], {})
+    below = table[table.index("100 same, 100 inconclusive") + 1 :]
+    assert below == [
+        "inconclusive: 100 of cpu_s, latency_s: -3.0 … +9.8%; too noisy for a budget of 5.0%: +20.0 … +69.5% would be "
+        f"seen 8 times in 10; {SINCE}torch 2.13.0 → 2.14.1  "
+        f"[{KEY.format('v000')}, {KEY.format('v001')}, {KEY.format('v002')} and 97 more]",
+        "all of them one by one: --report FILE.md",
+    ]
 
 
 def test_busy_time_and_peak_are_the_first_that_a_row_has() -> None:

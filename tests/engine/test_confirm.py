@@ -49,7 +49,7 @@ def test_a_slowdown_of_the_first_process_alone_is_inconclusive(project: Project)
         patch.setenv("SLOW_HERE", "yes")
         result = project.time("--benchmark-compare", "--confirm=1")
     assert result.ret == 6
-    result.stdout.fnmatch_lines(["*1 inconclusive", f"inconclusive: {KEY}: again *provisional*"])
+    result.stdout.fnmatch_lines(["*1 inconclusive", f"inconclusive: {KEY}: latency_s: again *provisional*"])
 
 
 def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:
