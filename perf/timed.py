@@ -78,7 +78,7 @@ def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], 
         counters={**built.counters(case.shape), **counted},
         notes={
             **built.runner.notes(),
-            **_came(built.came.get(case.shape, "")),
+            **built.came.get(case.shape, {}),
             **notes,
             "iqr_s": f"{stats.iqr:.3e}",
             "seed": str(run.options.seed),
@@ -87,10 +87,6 @@ def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], 
     )
     benchmark.extra_info[FIELD] = to_extra_info(row)
     run.rows[case.key] = row
-
-
-def _came(state: str) -> dict[str, str]:
-    return {"compile_cache": state} if state else {}
 
 
 def _parity_words(run: Session, case: Case, found: Parity) -> str:

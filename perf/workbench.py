@@ -15,6 +15,7 @@ import torch
 
 from perf.catalogue import Catalogue
 from perf.check import parity
+from perf.check.choices import as_notes, noting_choices
 from perf.check.cudagraphs import CALLS_TO_CAPTURE, captured
 from perf.check.graphs import watching
 from perf.check.inductor import counting_kernels, noting_state
@@ -35,8 +36,8 @@ class Built:
     prepared: dict[str, Any] = field(default_factory=dict)
     compiled: dict[str, dict[str, int]] = field(default_factory=dict)
     places: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    came: dict[str, str] = field(default_factory=dict)
-    """By shape, whether what was compiled came from Inductor's cache, and whether it was autotuned."""
+    came: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By shape, as notes: whether what was compiled came from Inductor's cache, and which kernels autotuning chose."""
 
     def counters(self, shape: str) -> dict[str, int]:
         """What compiling for `shape` took (after the shapes that ran before it), and what the runner itself counts."""
@@ -145,8 +146,10 @@ class Workbench:
     def _first_outputs(self, case: Case, built: Built) -> Outputs:
         """The first calls belong to building: what compiles lazily compiles in them."""
         prepared = self.prepared(case)
-        watched = watching(self._root), counting_kernels(), noting_state()
-        with self.ledger.span("building"), watched[0] as seen, watched[1] as kernels, watched[2] as came:
+        with ExitStack() as watched:
+            watched.enter_context(self.ledger.span("building"))
+            seen, kernels = watched.enter_context(watching(self._root)), watched.enter_context(counting_kernels())
+            came, chosen = watched.enter_context(noting_state()), watched.enter_context(noting_choices())
             for _ in range(CALLS_TO_CAPTURE if case.device == "cuda" else 1):
                 outputs = built.runner.outputs(built.runner.run(prepared))
         report = seen.report()
@@ -156,7 +159,7 @@ class Workbench:
             **({"cudagraphs": n} if (n := captured()) else {}),
         }
         built.places[case.shape] = report.places()
-        built.came[case.shape] = ", ".join(came)
+        built.came[case.shape] = {**({"compile_cache": ", ".join(came)} if came else {}), **as_notes(chosen)}
         return tuple(item.cpu() for item in outputs)
 
     def _expected(self, case: Case, dtype: str) -> tuple[Outputs, Outputs, str]:

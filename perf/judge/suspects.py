@@ -3,6 +3,8 @@ other metrics, which tell the device's part from the host's."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from perf.judge.counters import software_moved
@@ -10,6 +12,12 @@ from perf.outcome import Row
 
 TELLING = 0.01
 """Another metric of the case that moved by less than 1 % is not worth a word."""
+
+CHOICES = "kernel_choices"
+"""The note that says which kernels autotuning chose, and how often: a JSON object."""
+
+NAMED = 3
+"""Choices that are named on either side of a change."""
 
 STATE = ("sm_clock", "throttle", "foreign_processes", "compile_cache")
 """Notes on a row that say in which state it was measured."""
@@ -23,6 +31,7 @@ def suspects(now: Row, before: Row, metric: str, software: Mapping[str, str], ac
         ", ".join(_metrics(now, before, metric)),
         ", ".join(_counters(now, before)),
         ", ".join(_state(now, before)),
+        _choices(now, before),
         software_moved(software, accepted),
     ]
     return "; ".join(filter(None, parts))
@@ -47,3 +56,18 @@ def _state(now: Row, before: Row) -> Iterator[str]:
         new, old = now.notes.get(name), before.notes.get(name)
         if new is not None and old is not None and new != old:
             yield f"{name} {old} → {new}"
+
+
+def _choices(now: Row, before: Row) -> str:
+    """`autotuning chose otherwise: extern mm → fused_mm BLOCK_M=64`; empty where either side does not know."""
+    if CHOICES not in now.notes or CHOICES not in before.notes:
+        return ""
+    new, old = Counter(json.loads(now.notes[CHOICES])), Counter(json.loads(before.notes[CHOICES]))
+    gone, came = old - new, new - old
+    return f"autotuning chose otherwise: {_listed(gone)} → {_listed(came)}" if gone or came else ""
+
+
+def _listed(choices: Counter[str]) -> str:
+    names = [f"{name} ×{count}" if count > 1 else name for name, count in sorted(choices.items())]
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[:NAMED], *more]) or "none"

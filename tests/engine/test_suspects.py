@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from perf.judge.suspects import suspects
@@ -32,3 +33,23 @@ def test_counters_clocks_and_software_stand_in_one_line() -> None:
 
 def test_counters_of_one_machine_class_are_suspects_too() -> None:
     assert suspects(row(counters={"inductor_kernels": 3}), row(), "latency_s", {}, {}) == "inductor_kernels 0 → 3"
+
+
+def chose(**choices: int) -> Row:
+    return row(notes={"kernel_choices": json.dumps({name.replace("_", " "): count for name, count in choices.items()})})
+
+
+def test_what_autotuning_chose_otherwise_is_named_and_what_it_chose_alike_is_not() -> None:
+    said = suspects(chose(extern_mm=3, tile_64=1), chose(extern_mm=1, tile_64=1, tile_32=1), "latency_s", {}, {})
+    assert said == "autotuning chose otherwise: tile 32 → extern mm ×2"
+    assert suspects(chose(extern_mm=1), chose(extern_mm=1), "latency_s", {}, {}) == ""
+
+
+def test_where_one_side_does_not_know_its_kernels_nothing_is_said_of_them() -> None:
+    assert suspects(chose(extern_mm=1), row(), "latency_s", {}, {}) == ""
+    assert suspects(row(), chose(extern_mm=1), "latency_s", {}, {}) == ""
+
+
+def test_of_many_choices_three_are_named() -> None:
+    said = suspects(chose(a=1, b=1, c=1, d=1, e=1), chose(), "latency_s", {}, {})
+    assert said == "autotuning chose otherwise: none → a, b, c, 2 more"
