@@ -89,6 +89,7 @@ class Session:
             "class": self.machine_class,
             "hardware": self.hardware,
             "software": machine.software(),
+            "commit": machine.commit(self.options.root),
             "controls": self.controls.finish(),
             "wrong": sorted(key for key in self.left_out if key not in self.rows),
             "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := disturbed(row))],

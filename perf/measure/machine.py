@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from perf.measure.nvml import driver_version
 
 SOFTWARE = (
     "torch",
     "torchvision",
     "triton",
+    "onnxruntime",
     "onnxruntime-gpu",
     "onnx",
     "onnxscript",
+    "torchao",
     "diffusers",
     "transformers",
     "numpy",
@@ -66,7 +71,7 @@ def software() -> dict[str, str]:
     import torch
 
     proc_version = DRIVER.read_text() if DRIVER.exists() else ""
-    optional = {"cuda": torch.version.cuda or "", "driver": driver(proc_version)}
+    optional = {"cuda": torch.version.cuda or "", "driver": driver(proc_version) or driver_version()}
     found = {"python": platform.python_version(), **{name: text for name, text in optional.items() if text}}
     for name in SOFTWARE:
         try:
@@ -74,3 +79,15 @@ def software() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def commit(root: Path) -> str:
+    """Of the code under test: the 40 digits of git's HEAD in `root`, with `-dirty` behind them where tracked files were
+    changed since; empty where there is no git, no repository or no commit.
+    """
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        said = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return said.stdout.strip() if said.returncode == 0 else ""

@@ -113,6 +113,20 @@ def open_card(device: str) -> Card | None:
         return None
 
 
+@cache
+def driver_version() -> str:
+    """As NVML has it, for containers that do not show `/proc/driver/nvidia`; empty where NVML cannot be reached."""
+    try:
+        import pynvml
+    except ImportError:
+        return ""
+    try:
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return ""
+
+
 class CardWatch:
     """Looks at a card from time to time and keeps what it saw; without a card it sees nothing slow."""
 

@@ -34,6 +34,11 @@ class Run:
         return found
 
     @property
+    def commit(self) -> str:
+        """Git's, of the code that the run measured; empty where it is not known."""
+        return str(self.machine.get("commit", ""))
+
+    @property
     def controls(self) -> Mapping[str, float]:
         """Seconds of the control cases by name; empty where the run had none."""
         found: Mapping[str, float] = self.machine.get("controls", {})

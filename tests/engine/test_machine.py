@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from perf.measure.machine import cpu, driver, machine_class
+import subprocess
+from pathlib import Path
+
+from perf.measure.machine import commit, cpu, driver, machine_class
 
 CPUINFO = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -45,3 +48,26 @@ def test_the_driver_is_the_kernel_modules() -> None:
     )
     opened = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 12.3.0"
     assert (driver(closed), driver(opened), driver("")) == ("550.54.15", "580.159.04", "")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    own = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    return subprocess.run(
+        ["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_the_commit_is_heads_whatever_is_tagged_and_says_where_files_were_changed(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "model.py").write_text("x = 1")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "tag", "v1")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert commit(tmp_path) == head
+    (tmp_path / "model.py").write_text("x = 2")
+    assert commit(tmp_path) == f"{head}-dirty"
+
+
+def test_without_a_repository_there_is_no_commit(tmp_path: Path) -> None:
+    assert commit(tmp_path) == ""

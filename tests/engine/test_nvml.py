@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from perf.measure.nvml import CardState, NvmlCard, notes, open_card, own_bytes, slowdowns
+from perf.measure.nvml import CardState, NvmlCard, driver_version, notes, open_card, own_bytes, slowdowns
 
 
 class FakeNvml:
@@ -98,3 +99,19 @@ def test_notes_span_the_case() -> None:
 
 def test_a_cpu_has_no_card() -> None:
     assert open_card("cpu") is None
+
+
+@pytest.mark.parametrize(("reached", "said"), [(True, "580.159.04"), (False, "")])
+def test_the_driver_is_nvmls_where_it_can_be_reached(reached: bool, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Error(Exception):
+        pass
+
+    def init() -> None:
+        if not reached:
+            raise Error
+
+    fake = SimpleNamespace(NVMLError=Error, nvmlInit=init, nvmlSystemGetDriverVersion=lambda: "580.159.04")
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    driver_version.cache_clear()
+    assert driver_version() == said
+    driver_version.cache_clear()
