@@ -31,6 +31,19 @@ triton_poi_fused_relu_4 = async_compile.triton('triton_poi_fused_relu_4', '''
 def triton_poi_fused_relu_4(in_out_ptr0, xnumel, XBLOCK : tl.constexpr):
     RBLOCK : tl.constexpr = 8
 ''', device_str='cuda')
+cpp_fused_addmm_relu_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''
+inline void kernel_micro_gemm(const float* A, float* C) {}
+extern "C"  void kernel(const float* X, float* Y)
+{
+    constexpr int64_t Mr = 8;
+    constexpr int64_t Nr = 32;
+    constexpr int64_t Mt_blocks = 4;
+    kernel_micro_gemm(X, Y);
+}
+''')
+cpp_fused__softmax_1 = async_compile.cpp_pybinding(['float*'], r'''
+extern "C"  void kernel(float* in_out_ptr0) {}
+''')
 async_compile.wait(globals())
 def call(args):
     extern_kernels.addmm(arg1_1, arg2_1, out=buf0)
@@ -43,6 +56,7 @@ def call(args):
 def test_templates_and_calls_out_are_choices_and_a_kernel_of_one_form_is_none() -> None:
     assert Counter(chosen_in(WRAPPER)) == {
         "triton_tem_fused_mm ALLOW_TF32=False BLOCK_M=64 num_stages=3 num_warps=4": 1,
+        "cpp_fused_addmm_relu Mr=8 Nr=32": 1,
         "extern addmm": 2,
         "extern _mkl_linear": 1,
     }
