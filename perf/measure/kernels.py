@@ -115,7 +115,7 @@ class KernelMeter:
 
     trace: Trace = cuda_trace
     calls: int = 10
-    bursts: int = 7
+    bursts: int = 5
     max_s: float = 3.0
     clock: Callable[[], float] = perf_counter
 
