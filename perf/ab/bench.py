@@ -43,7 +43,7 @@ class Bench:
     cases: Mapping[str, Case]
     skips: Mapping[str, str] = field(default_factory=dict)
     replaced: Path | None = None
-    kernels: Callable[[int], Meter] = lambda calls: KernelMeter(calls=calls)
+    kernels: Callable[[int], Meter] = lambda calls: KernelMeter(calls=calls, bursts=1)
     _key: str = ""
     _call: Callable[[], None] = lambda: None
 

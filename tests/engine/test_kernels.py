@@ -62,13 +62,29 @@ def test_a_call_is_a_tenth_of_ten() -> None:
         one = [Activity("gemm", 0.0, 0.25), Activity("relu", 0.125, 0.375), Activity("Memset (Device)", 0.5, 0.625)]
         return one * len(made)
 
-    found = KernelMeter(trace, calls=10).measure(lambda: made.append(1))
+    found = KernelMeter(trace, calls=10, bursts=1).measure(lambda: made.append(1))
     assert len(made) == 10
     assert found == {"device_s": 0.625, "device_busy_s": pytest.approx(0.05), "kernels": 2}
 
 
+def test_the_median_burst_counts() -> None:
+    """Bursts of two calls take 2, 8, 4 seconds of kernels: 1, 4, 2 a call."""
+    lengths = iter([2.0, 8.0, 4.0])
+    meter = KernelMeter(lambda work: spans((0.0, next(lengths))), calls=2, bursts=3)
+    assert meter.measure(lambda: None) == {"device_s": 2.0, "device_busy_s": 2.0, "kernels": 0}
+
+
+def test_no_further_burst_once_the_time_is_over() -> None:
+    """The clock reads 0 at the start, then 1, 2, 3: with two seconds, bursts of 2 and 8 are taken."""
+    lengths, ticks = iter([2.0, 8.0, 4.0]), iter([0.0, 1.0, 2.0, 3.0])
+    meter = KernelMeter(lambda work: spans((0.0, next(lengths))), 1, 3, max_s=2.0, clock=lambda: next(ticks))
+    assert meter.measure(lambda: None)["device_s"] == 5.0
+
+
 def test_nothing_recorded_is_absent() -> None:
     assert KernelMeter(lambda work: []).measure(lambda: None) == {}
+    taken = iter([spans((0.0, 1.0)), []])
+    assert KernelMeter(lambda work: next(taken)).measure(lambda: None) == {}, "half a measurement is none"
 
 
 SPIN = "at::cuda::(anonymous namespace)::spin_kernel(long)"

@@ -106,7 +106,7 @@ def test_a_processor_clock_that_stands_still_says_nothing() -> None:
 
 def test_levels_on_a_gpu_are_of_kernel_time() -> None:
     world = World(5e-3)
-    clocks = Device(kernels=Kernels(world), wall=world.clock, busy=world.clock, world=world)
+    clocks = Device(kernels=Kernels(world), burst=Kernels(world), wall=world.clock, busy=world.clock, world=world)
     found = world.points(clocks)
     own = found[0].metrics["device_s"]
     assert (own.median, own.mean, own.min, own.samples) == (pytest.approx(4.5e-3),) * 3 + ((),)
@@ -119,4 +119,8 @@ def test_levels_on_a_gpu_are_of_kernel_time() -> None:
 def test_a_call_without_kernels_is_an_error() -> None:
     world = World(1e-3)
     with pytest.raises(RuntimeError, match="no kernel was recorded"):
-        world.points(Device(kernels=Kernels(world, share=0.0), wall=world.clock, busy=world.clock, world=world))
+        world.points(
+            Device(
+                kernels=Kernels(world, share=0.0), burst=Kernels(world), wall=world.clock, busy=world.clock, world=world
+            )
+        )
