@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ class Gate:
         return [
             f"compared with {plural(len(self.baseline), 'accepted run')} in {_short(folder, self.run.options.root)}",
             *filter(None, [self.judged.machine and f"the machine moved: control {self.judged.machine}"]),
-            *tell("drift", list(map(drifted, self.judged.drifts))),
+            *tell("drift", list(starmap(Told, self.judged.drifts))),
         ]
 
     def _try(self, action: Any, *arguments: Any) -> None:
@@ -181,12 +182,6 @@ class Gate:
             action(*arguments)
         except CoregateError as error:
             self.problems.append(str(error))
-
-
-def drifted(line: str) -> Told:
-    """Of `key: metric: drift: what`."""
-    key, metric, what = line.replace("drift: ", "", 1).split(": ", 2)
-    return Told(key, metric, what)
 
 
 def _storage(run: Session, plain: Any) -> Storage:

@@ -14,8 +14,8 @@ from perf.judge.controls import excuse, moved, said
 from perf.judge.counters import judge_bound, software_moved
 from perf.judge.suspects import suspects
 from perf.judge.verdict import compare, with_note
-from perf.measure.machine import software
-from perf.outcome import Row, Verdict, Word
+from perf.measure.machine import commit, software
+from perf.outcome import SINCE, Row, Verdict, Word
 from perf.scope import owed
 from perf.session import Session
 from perf.store.baselines import Run
@@ -28,10 +28,10 @@ CHANGED = frozenset({Word.REGRESSED, Word.IMPROVED, Word.INCONCLUSIVE})
 
 @dataclass(frozen=True)
 class Judgement:
-    """`drifts` are lines; `machine` says which controls moved; `problems` are errors met on the way."""
+    """`machine` says which controls moved; `problems` are errors met on the way."""
 
     verdicts: list[Verdict] = field(default_factory=list)
-    drifts: list[str] = field(default_factory=list)
+    drifts: list[verdict.Drifted] = field(default_factory=list)
     machine: str = ""
     problems: list[str] = field(default_factory=list)
 
@@ -43,7 +43,11 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
     comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
     first = comparison.verdicts({})
     again, problems = _again(run, command, verdict.suspects(first))
-    newest = {key: (row, before.software) for before in baseline for key, row in before.rows.items()}
+    newest = {
+        key: (row, _with_code(before.software, before.commit))
+        for before in baseline
+        for key, row in before.rows.items()
+    }
     machine = moved(run.controls.finish(), [before.controls for before in baseline])
     judged = excuse(comparison.verdicts(again) if again else first, machine)
     return Judgement(
@@ -72,13 +76,20 @@ def _budgets(run: Session) -> verdict.Budgets:
 
 def _explained(verdicts: Sequence[Verdict], run: Session, newest: Newest) -> list[Verdict]:
     """What else moved, beside each verdict that says a change."""
-    return [_with_suspects(found, run, newest) if found.word in CHANGED else found for found in verdicts]
+    here = _with_code(software(), commit(run.options.root))
+    return [_with_suspects(found, run, here, newest) if found.word in CHANGED else found for found in verdicts]
 
 
-def _with_suspects(found: Verdict, run: Session, newest: Newest) -> Verdict:
+def _with_suspects(found: Verdict, run: Session, here: Mapping[str, str], newest: Newest) -> Verdict:
     before, accepted = newest[found.key]
-    since = suspects(run.rows[found.key], before, found.metric, software(), accepted)
-    return with_note(found, f"since the newest accepted run: {since}") if since else found
+    since = suspects(run.rows[found.key], before, found.metric, here, accepted)
+    return with_note(found, f"{SINCE}{since}") if since else found
+
+
+def _with_code(versions: Mapping[str, str], digits: str) -> dict[str, str]:
+    """Beside the versions, the commit of the code under test, where git knows it."""
+    short = digits.replace(digits.partition("-")[0], digits[:9])
+    return {**versions, "code": short} if digits else dict(versions)
 
 
 def _counted(run: Session, newest: Newest) -> Iterator[Verdict]:

@@ -66,4 +66,4 @@ def drift_line(found: Drift, budget: float) -> str:
         return ""
     oldest, newest = f"{found.from_oldest:+.1%}", f"{found.from_newest:+.1%}"
     kind = f"a trend of {found.per_run:+.1%} a run" if found.is_trend else "no steady trend"
-    return f"drift: {oldest} since the oldest of {found.runs} accepted runs, {newest} since the newest; {kind}"
+    return f"{oldest} since the oldest of {found.runs} accepted runs, {newest} since the newest; {kind}"

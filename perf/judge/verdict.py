@@ -61,6 +61,10 @@ class Beside:
         return Verdict(self.key, self.metric, word, self.now, median(self.history), self.budget, note)
 
 
+Drifted = tuple[str, str, str]
+"""Key, metric, and how far it is from where it began."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """What can be judged (`pairs`), what cannot (`apart`), and the noise of every metric of every case."""
@@ -83,10 +87,10 @@ class Comparison:
             return _provisional(pair, again)
         return pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level))
 
-    def drifts(self) -> list[str]:
-        """A line for each pair that is beyond its budget from the oldest accepted run."""
+    def drifts(self) -> list[Drifted]:
+        """Of each pair that is beyond its budget from the oldest accepted run."""
         found = ((pair, drift_line(drift(pair.history, pair.now), pair.budget)) for pair in self._settled())
-        return [f"{pair.key}: {pair.metric}: {line}" for pair, line in found if line]
+        return [(pair.key, pair.metric, line) for pair, line in found if line]
 
     def _settled(self) -> Iterable[Beside]:
         return (pair for pair in self.pairs if len(pair.history) >= PROVISIONAL)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perf.gate import drifted
-from perf.judge.verdict import compare
 from perf.outcome import SINCE, Row, Verdict, Word
 from perf.report.cases import case_table
 from perf.report.grouped import SHOWN, one_by_one
@@ -67,12 +65,3 @@ def test_busy_time_and_peak_are_the_first_that_a_row_has() -> None:
         ["20", "ms", "-", "15", "ms", "3", "GB"],
     ]
     assert "0.50x" in table[3]
-
-
-def test_a_line_of_drift_is_taken_apart_as_it_was_put_together() -> None:
-    accepted = [{KEY: Row(KEY, {"latency_s": 1.01**i})} for i in range(6)]
-    (line,) = compare([Row(KEY, {"latency_s": 1.01**6})], accepted, {}).drifts()
-    assert one_by_one("drift", [drifted(line)]) == [
-        f"drift: {KEY}: latency_s: +6.2% since the oldest of 6 accepted runs, +1.0% since the newest; "
-        "a trend of +1.0% a run"
-    ]

@@ -205,7 +205,7 @@ def test_twenty_steps_of_one_percent_are_seen_as_twenty() -> None:
     assert found.from_oldest == pytest.approx(1.01**20 - 1)  # 22.0 %
     assert (found.from_newest, found.per_run) == pytest.approx((0.01, 0.01))
     assert drift_line(found, 0.05) == (
-        "drift: +22.0% since the oldest of 20 accepted runs, +1.0% since the newest; a trend of +1.0% a run"
+        "+22.0% since the oldest of 20 accepted runs, +1.0% since the newest; a trend of +1.0% a run"
     )
     assert judge_value(1.01**20, alone(history), 0.05, 0.01)[0] is Word.INCONCLUSIVE
 

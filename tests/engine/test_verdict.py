@@ -148,5 +148,5 @@ def test_small_steps_that_add_up_are_drift() -> None:
     """Six accepted runs, 1 % slower each; the new one is 1.01^6 - 1 = 6.2 % from the oldest and 1 % from the newest."""
     found = compare([row(1.01**6)], runs(*(1.01**i for i in range(6))), {}).drifts()
     assert found == [
-        "k: latency_s: drift: +6.2% since the oldest of 6 accepted runs, +1.0% since the newest; a trend of +1.0% a run"
+        ("k", "latency_s", "+6.2% since the oldest of 6 accepted runs, +1.0% since the newest; a trend of +1.0% a run")
     ]
