@@ -49,13 +49,16 @@ class Bench:
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """To one request of `perf.ab.side`'s protocol."""
-        answers = {"cases": self._list, "build": self._build, "run": self._run}
+        answers = self._answers()
         ask = request.get("ask")
         if ask not in answers:
             return {
                 "error": f"this side knows no request {ask!r}; it knows {', '.join(answers)}: take a newer revision"
             }
         return answers[ask](request)
+
+    def _answers(self) -> dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]:
+        return {"cases": self._list, "build": self._build, "run": self._run}
 
     def _list(self, _: Mapping[str, Any]) -> dict[str, Any]:
         traced = {"cpu": (), "cuda": (KERNEL_TIME,)}
