@@ -124,9 +124,7 @@ def _parametrised(items: Sequence[pytest.Item]) -> list[Any]:
     return [item for item in items if "case" in getattr(getattr(item, "callspec", None), "params", {})]
 
 
-def plain_bench(
-    run: Session, cases: Mapping[str, Case], skips: Mapping[str, str], replaced: Path | None
-) -> Bench:
+def plain_bench(run: Session, cases: Mapping[str, Case], skips: Mapping[str, str], replaced: Path | None) -> Bench:
     """Made once pytest has collected: it imports torch."""
     from perf.ab.bench import Bench
 
@@ -134,8 +132,8 @@ def plain_bench(
 
 
 def main(arguments: Sequence[str], bench: MakeBench = plain_bench) -> int:
-    """`--cache FOLDER [--replaced FOLDER]`, then whatever pytest takes (`-k`, `--core`, `--perf-seed`, …). `bench` is what
-    answers."""
+    """`--cache FOLDER [--replaced FOLDER]`, then whatever pytest takes (`-k`, `--core`, `--perf-seed`, …). What `bench`
+    makes answers the requests."""
     lines = Lines.take()
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--cache", type=Path, required=True)

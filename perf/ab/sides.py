@@ -20,9 +20,9 @@ MODULE = "perf.ab.side"
 
 @dataclass
 class Sides:
-    """Starts pairs of processes of `origins`, base and head. `collection` is what both sides' pytest is given, `limit_s`
-    how long either may take over one answer, `module` what their interpreters run. `software` is what the last pair said
-    of itself."""
+    """Starts pairs of processes of `origins`, base and head. `collection` is what both sides' pytest is given,
+    `limit_s` how long either may take over one answer, `module` what their interpreters run. `software` is what the
+    last pair said of itself."""
 
     origins: tuple[Origin, Origin]
     scratch: Path

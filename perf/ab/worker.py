@@ -33,7 +33,7 @@ GRACE_S = 10.0
 
 class Worker:
     """One process of one side. `cache` is this side's own folder for all that is compiled or exported: it outlives the
-    process, so that a restart need not compile again, and no other side has it. `module` is what its interpreter runs."""
+    process, so that a restart need not compile again, and no other side has it. `module` is what its python runs."""
 
     def __init__(
         self, origin: Origin, arguments: Sequence[str], cache: Path, limit_s: float, module: str = MODULE
