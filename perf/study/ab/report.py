@@ -33,7 +33,7 @@ def _recorded(found: Proof) -> Iterator[str]:
         f"replayed, with its looks, level and limits ({plan.restarts} restarts, {plan.budget_s / 60:.0f} minutes)."
     )
     yield (
-        "*In order*: disjoint runs of restarts as they came. *Drawn*: restarts drawn from all, with replacement, so that "
+        "*In order*: disjoint runs of restarts as they came. *Drawn*: restarts drawn from all, with replacement: "
         "these comparisons share restarts. In brackets: the 95 % interval for as many independent comparisons as the "
         f"recorded restarts make; cases count by how alike their ratios go (correlation {found.correlation:+.2f})."
     )
