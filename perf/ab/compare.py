@@ -154,7 +154,7 @@ def _word(died: SideDiedError) -> Word:
 
 
 def _ready(pair: Pair, key: str, findings: Findings, dice: Random) -> bool:
-    said = build(pair, key, dice)
+    said = build(pair, key, dice, checked=any(test.restarts for test in findings.tests[key]))
     words = tuple(one["word"] for one in said)
     if words == ("ready", "ready"):
         return True
@@ -168,10 +168,10 @@ def _ready(pair: Pair, key: str, findings: Findings, dice: Random) -> bool:
     return False
 
 
-def build(pair: Pair, key: str, dice: Random) -> tuple[dict[str, Any], dict[str, Any]]:
+def build(pair: Pair, key: str, dice: Random, checked: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """What base and head say to `build`, asked one after the other, so that neither disturbs what the other tunes;
-    whoever is first."""
-    said = {side: pair[side].ask("build", key=key) for side in dice.sample((0, 1), 2)}
+    whoever is first. `checked` is whether both were at parity in a restart before."""
+    said = {side: pair[side].ask("build", key=key, checked=checked) for side in dice.sample((0, 1), 2)}
     return said[0], said[1]
 
 

@@ -4,7 +4,8 @@ JSON lines on stdin and stdout, one answer a request; the first line is said una
 
     {"coregate_ab": 1, "software": {…}}   the protocol's number, and versions
     {"ask": "cases"}                      → {"cases": {key: [clock, …]}, "skips": {key: why}}
-    {"ask": "build", "key": …}            → {"word": "ready" | "wrong" | "unsupported", "why": …}
+    {"ask": "build", "key": …, "checked": whether a process of this side found it right before}
+                                          → {"word": "ready" | "wrong" | "unsupported", "why": …}
     {"ask": "run", "key": …, "calls": n}  → {"durations": {clock: [n seconds]}}
     {"ask": "quit"}                       → nothing; the end of stdin means the same
 

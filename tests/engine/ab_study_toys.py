@@ -14,9 +14,7 @@ from tests.engine.study_toys import key
 START_S, BUILT_S, MEASURING_S = 10.0, 1.0, 2.0
 
 
-def restart(
-    number: int, ratios: Mapping[float, Sequence[float]], clocks: Sequence[str] = ("latency_s",)
-) -> Recorded:
+def restart(number: int, ratios: Mapping[float, Sequence[float]], clocks: Sequence[str] = ("latency_s",)) -> Recorded:
     """Restart `number`; `ratios` are the cases' log ratios by level, the same on every clock."""
     points = [
         Point(

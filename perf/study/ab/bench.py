@@ -24,7 +24,7 @@ class LadenBench(Bench):
 
     clocks: Mapping[str, Callable[[], Clocks]] = field(default_factory=lambda: CLOCKS)
     _extra: Work = nothing
-    _works: dict[int, Work] = field(default_factory=dict)
+    _works: dict[int, Work] = field(default_factory=lambda: {0: nothing})
 
     def _answers(self) -> dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]:
         return {**super()._answers(), "calibrate": self._calibrate}
@@ -42,11 +42,16 @@ class LadenBench(Bench):
         return call
 
     def _run(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        self._extra = self._works.get(request.get("elements", 0), nothing)
+        key, elements = request["key"], request.get("elements", 0)
+        if elements not in self._works:
+            return {"error": f"{key}: no work of {elements} elements is ready: ask for calibrate first"}
+        self._extra = self._works[elements]
         return super()._run(request)
 
     def _calibrate(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The amounts of work, which are made ready here: making a buffer is no part of a call."""
+        if error := self._unbuilt(request["key"]):
+            return error
         clocks = self.clocks[self.cases[request["key"]].device]()
         self._extra = nothing
         own = clocks.measured(self._call, OWN_S)

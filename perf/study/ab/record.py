@@ -46,12 +46,14 @@ class Laden:
 
 @dataclass
 class Recorder:
-    """`plan` is that of the comparisons to be replayed, whose pace it sets; `clock` gives monotonic seconds."""
+    """`plan` is that of the comparisons to be replayed, whose pace it sets; `clock` gives monotonic seconds. `checked`
+    are cases that were at parity on both sides in a restart before."""
 
     levels: Sequence[float]
     plan: Plan
     clock: Clock
     dice: Random
+    checked: set[str]
     built_s: dict[str, float] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -68,9 +70,10 @@ class Recorder:
         self.left_out |= findings.skips
         for key in findings.open:
             begun = self.clock()
-            said = build(pair, key, self.dice)
+            said = build(pair, key, self.dice, key in self.checked)
             self.built_s[key] = self.clock() - begun
             if all(one["word"] == "ready" for one in said):
+                self.checked.add(key)
                 self.points += self.measured(pair, key, findings.clocks(key), pace)
             else:
                 self.left_out[key] = next(one["why"] for one in said if one["word"] != "ready")
@@ -123,26 +126,26 @@ def record(
     """
     if recording.path.exists():
         read(recording.path)
-    dice = Random(recording.seed)
+    dice, checked = Random(recording.seed), set[str]()
     with TemporaryDirectory(prefix="coregate-study-", ignore_cleanup_errors=True) as scratch:
         sides = Sides(origins, Path(scratch), collection, recording.plan.budget_s, dice, MODULE)
 
         def one() -> str:
-            restart = recorded(recording, sides, clock, dice)
+            restart = recorded(recording, sides, clock, dice, checked)
             append(recording.path, restart)
             return _said(restart)
 
         return repeated(recording.restarts, "restart", one, tell)
 
 
-def recorded(recording: Recording, sides: Starts, clock: Clock, dice: Random) -> Recorded:
-    """One restart.
+def recorded(recording: Recording, sides: Starts, clock: Clock, dice: Random, checked: set[str]) -> Recorded:
+    """One restart; cases that are found right are added to `checked`.
 
     Raises:
         LostError: a process ended or does not start, or no case was timed.
     """
     at, begun = datetime.now(UTC).isoformat(timespec="seconds"), clock()
-    recorder = Recorder(recording.levels, recording.plan, clock, dice)
+    recorder = Recorder(recording.levels, recording.plan, clock, dice, checked)
     try:
         with sides.start() as pair:
             start_s = clock() - begun
