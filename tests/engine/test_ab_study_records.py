@@ -76,7 +76,7 @@ def test_the_page_has_a_part_on_comparisons(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    for one in population(12, 0.002, levels=(0.0, 0.03)):
+    for one in population(24, 0.002, levels=(0.0, 0.03)):
         append(path, one)
     assert main(["study", "--folder", str(path.parent)]) == 0
     text = (path.parent / "README.md").read_text()

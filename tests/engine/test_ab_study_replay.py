@@ -48,13 +48,26 @@ def test_a_slowdown_is_caught_as_often_as_the_noncentral_t_says() -> None:
 
 
 def test_draws_are_with_replacement() -> None:
-    """Of two restarts, +10 % and -10 %, two draws are alike half of the time, and only then there is a change."""
-    restarts = at_level([restart(0, {0.0: [0.1]}), restart(1, {0.0: [-0.1]})], [key(0)], 0.0)
-    found = drawn(restarts, Plan(restarts=2, budget_s=FOREVER), draws=1000)
+    """Of twenty restarts, ten of +10 % and ten of -10 %, two draws are alike half of the time, and only then there is a
+    change."""
+    restarts = at_level([restart(i, {0.0: [0.1 * (-1) ** i]}) for i in range(20)], [key(0)], 0.0)
+    found = drawn(restarts, Plan(restarts=2, budget_s=FOREVER), draws=1000, alike=False)
+    assert found is not None
     words = [next(iter(one.words.values())) for one in found.comparisons]
     for word, share in ((Word.REGRESSED, 0.25), (Word.IMPROVED, 0.25), (Word.INCONCLUSIVE, 0.5)):
         assert words.count(word) / 1000 == pytest.approx(share, abs=four_sigma(share, 1000))
-    assert found.independent == 1.0  # two restarts make one comparison of two
+    assert found.independent == 10.0  # twenty restarts make ten comparisons of two
+    assert drawn(restarts[:19], ONE_LOOK, draws=1, alike=False) is None
+
+
+def test_sides_that_are_alike_are_swapped_by_chance() -> None:
+    """All twenty are 10 % slower: two draws swapped alike are a change, either way round."""
+    restarts = at_level([restart(i, {0.0: [0.1]}) for i in range(20)], [key(0)], 0.0)
+    found = drawn(restarts, Plan(restarts=2, budget_s=FOREVER), draws=1000, alike=True)
+    assert found is not None
+    words = [next(iter(one.words.values())) for one in found.comparisons]
+    for word, share in ((Word.REGRESSED, 0.25), (Word.IMPROVED, 0.25), (Word.INCONCLUSIVE, 0.5)):
+        assert words.count(word) / 1000 == pytest.approx(share, abs=four_sigma(share, 1000))
 
 
 def test_time_is_that_of_the_cases_that_are_open() -> None:
@@ -102,6 +115,13 @@ def test_equals_are_not_called_changed_and_three_per_cent_is_caught() -> None:
     assert len(targets(proof)) == 4
 
 
+def test_four_restarts_that_decide_nothing_are_said_to_be_too_few() -> None:
+    proof = prove(population(4, 0.2, levels=(0.0, 0.03)))
+    assert proof.tallies == []
+    assert all("too few restarts" in line for line in targets(proof))
+    assert "| case | clock |" in "\n".join(section(proof))
+
+
 def test_noise_beyond_the_resolution_misses_the_target_and_names_itself() -> None:
     proof = prove(population(40, 0.2, levels=(0.0, 0.03)), draws=40)
     missed = [line for line in targets(proof) if "**missed** by" in line]
@@ -121,7 +141,7 @@ def test_each_case_by_itself_counts_as_one_where_all_go_alike() -> None:
 
 
 def test_a_level_that_a_case_lacks_is_said_of_the_others() -> None:
-    restarts = [restart(i, {0.0: [1e-5 * (-1) ** i, 1e-4 * i], 0.03: [0.0296 + 1e-5 * i]}) for i in range(8)]
+    restarts = [restart(i, {0.0: [1e-5 * (-1) ** i, 1e-4 * i], 0.03: [0.0296 + 1e-5 * i]}) for i in range(20)]
     proof = prove(restarts, draws=4)
     caught = proof.tally(TOGETHER, DRAWN, 0.03)
     assert caught is not None

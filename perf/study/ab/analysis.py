@@ -112,8 +112,8 @@ def _tallies(
             chosen = [at_level(restarts, keys, level) for keys in selections]
             each = max(1, draws // len(selections))
             for taken, found in (
-                (ORDERED, [in_order(timed, plan) for timed in chosen]),
-                (DRAWN, [drawn(timed, plan, each) for timed in chosen if timed]),
+                (ORDERED, [in_order(timed, plan) for timed in chosen if timed]),
+                (DRAWN, [drawn(timed, plan, each, alike=not level) for timed in chosen]),
             ):
                 if replayed := [one for one in found if one]:
                     yield tally(scope, taken, level, replayed, counted / len(selections))

@@ -17,8 +17,8 @@ ALARMS, LEVEL, CAUGHT = 0.01, 0.03, 0.95
 
 
 def section(found: Proof) -> list[str]:
-    lines = [f"### A/B, without a baseline (`{COMMAND}`)", "", *_recorded(found), "", *_words(found), ""]
-    return [*lines, *_noise(found), "", *targets(found)]
+    lines = [f"### A/B, without a baseline (`{COMMAND}`)", "", *_recorded(found), ""]
+    return [*lines, *((*_words(found), "") if found.tallies else ()), *_noise(found), "", *targets(found)]
 
 
 def _recorded(found: Proof) -> Iterator[str]:
@@ -33,9 +33,10 @@ def _recorded(found: Proof) -> Iterator[str]:
         f"replayed, with its looks, level and limits ({plan.restarts} restarts, {plan.budget_s / 60:.0f} minutes)."
     )
     yield (
-        "*In order*: disjoint runs of restarts as they came. *Drawn*: restarts drawn from all, with replacement: "
-        "these comparisons share restarts. In brackets: the 95 % interval for as many independent comparisons as the "
-        f"recorded restarts make; cases count by how alike their ratios go (correlation {found.correlation:+.2f})."
+        "*In order*: disjoint runs of restarts as they came. *Drawn*: restarts drawn from all, with replacement, and "
+        "with the sides swapped by chance where they are alike; these comparisons share restarts. In brackets: the "
+        "95 % interval for as many independent comparisons as the recorded restarts make; cases count by how alike "
+        f"their ratios go (correlation {found.correlation:+.2f})."
     )
     if left_out := sorted({key for restart in found.restarts for key in restart.left_out}):
         yield f"Not in every restart, and so in none of this: {', '.join(left_out)}."
@@ -102,6 +103,8 @@ def _both(found: Proof, scope: str, level: float) -> Sequence[Tally]:
 
 def _alarm_target(found: Proof, scope: str) -> str:
     both = _both(found, scope, 0.0)
+    if not both:
+        return f"- A/B, {scope} in one command: too few restarts for a comparison: add some with --record-ab N."
     said = ", ".join(f"{interval(one.changed)} {one.taken}" for one in both)
     what = f"- A/B, {scope} in one command: no change called one in {said}, at most {ALARMS:.0%} wanted"
     over = max(one.changed.share for one in both) - ALARMS
@@ -114,7 +117,7 @@ def _alarm_target(found: Proof, scope: str) -> str:
 def _caught_target(found: Proof, scope: str) -> str:
     both = _both(found, scope, LEVEL)
     if not both:
-        return f"- A/B, {scope} in one command: no case could be given {LEVEL:.0%}."
+        return f"- A/B, {scope} in one command: too few restarts with {LEVEL:.0%} for a comparison."
     said = ", ".join(f"{interval(one.caught)} {one.taken}" for one in both)
     by_clock = ", ".join(f"{percent(rate.share)} by `{clock}` alone" for clock, rate in both[0].slower.items())
     what = f"- A/B, {scope} in one command: {LEVEL:.0%} caught in {said} ({by_clock}), {CAUGHT:.0%} wanted"
