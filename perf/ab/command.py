@@ -6,8 +6,8 @@ import argparse
 import math
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from perf.ab.interrupt import held_back, stoppable
+from perf.ab.interrupt import stoppable
+from perf.ab.sides import Sides
 from perf.covering import MATRICES
 from perf.errors import CoregateError
 from perf.options import NARROWING
@@ -23,8 +24,6 @@ from perf.outcome import FAILING, Verdict, Word
 
 if TYPE_CHECKING:
     from perf.ab.compare import Plan
-    from perf.ab.origin import Origin
-    from perf.ab.worker import Worker
 
 INTERRUPTED, USAGE, UNDECIDED = 2, CoregateError.exit_code, 6
 ABOUT = "compare two revisions or interpreters on this machine, side by side, without a baseline"
@@ -142,45 +141,13 @@ def _compared(arguments: Arguments) -> int:
         base = stack.enter_context(opened("base", arguments.base, arguments.root, scratch))
         head = stack.enter_context(opened("head", arguments.head, arguments.root, scratch))
         dice = Random(arguments.seed)
-        sides = Sides((base, head), scratch, arguments, dice)
+        sides = Sides((base, head), scratch, arguments.collection, arguments.plan.budget_s, dice)
         findings = compare(sides.start, arguments.plan, monotonic, dice, _tell)
     print(f"base: {base.label}\nhead: {head.label}")
     for line in table.software_lines(*sides.software):
         print(f"differs: {line}")
     print("\n".join(table.lines(findings, arguments.plan.resolution, arguments.plan.restarts)))
     return exit_status(findings.verdicts(arguments.plan.resolution), arguments.inconclusive)
-
-
-class Sides:
-    """Starts pairs of processes; `software` is what the last pair said of itself."""
-
-    def __init__(self, origins: tuple[Origin, Origin], scratch: Path, arguments: Arguments, dice: Random) -> None:
-        self._origins = origins
-        self._scratch = scratch
-        self._arguments = arguments
-        self._dice = dice
-        self.software: list[dict[str, str]] = []
-
-    @contextmanager
-    def start(self) -> Iterator[tuple[Worker, Worker]]:
-        """Both import at the same time, either first; whatever ends the context ends both."""
-        workers: dict[str, Worker] = {}
-        try:
-            for origin in self._dice.sample(self._origins, 2):
-                with held_back():
-                    workers[origin.side] = self._worker(origin)
-            base, head = workers["base"], workers["head"]
-            self.software = [side.hello()["software"] for side in (base, head)]
-            yield base, head
-        finally:
-            for worker in workers.values():
-                worker.kill()
-
-    def _worker(self, origin: Origin) -> Worker:
-        from perf.ab.worker import Worker
-
-        limit_s = self._arguments.plan.budget_s
-        return Worker(origin, self._arguments.collection, self._scratch / origin.side, limit_s)
 
 
 def _tell(line: str) -> None:

@@ -5,7 +5,7 @@ Both processes are started afresh for every restart, build each undecided case o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from random import Random
@@ -69,18 +69,33 @@ def compare(
     with start() as pair:
         findings = common(pair[0].ask("cases"), pair[1].ask("cases"), plan.clocks)
         unfinished = _visit(pair, findings, findings.open, course)
-    for restart in range(1, plan.restarts + 1):
-        while unfinished:
+
+    def restart(number: int) -> None:
+        left = findings.open if number > 1 else unfinished
+        while left:
             with start() as pair:
-                unfinished = _visit(pair, findings, unfinished, course)
-        late = course.left_s <= 0
-        if late or restart in looks(plan.restarts):
-            findings.look(plan.resolution, plan.restarts)
-        unfinished = findings.open
-        tell(_progress(restart, len(unfinished), findings, course))
-        if late or not unfinished:
-            break
+                left = _visit(pair, findings, left, course)
+
+    for number, left in enumerate(decided(findings, plan, restart, lambda: course.left_s), 1):
+        tell(_progress(number, left, course))
     return findings
+
+
+def decided(
+    findings: Findings, plan: Plan, restart: Callable[[int], None], left_s: Callable[[], float]
+) -> Iterator[int]:
+    """The rule by which a comparison goes on: `restart(number)` adds the ratios of one restart of every case that is
+    open, looks come where they are planned or time is up, and the end where nothing is open. Yields the number of open
+    cases after each restart.
+    """
+    for number in range(1, plan.restarts + 1):
+        restart(number)
+        late = left_s() <= 0
+        if late or number in looks(plan.restarts):
+            findings.look(plan.resolution, plan.restarts)
+        yield len(findings.open)
+        if late or not findings.open:
+            break
 
 
 def common(base: Mapping[str, Any], head: Mapping[str, Any], clocks: Sequence[str]) -> Findings:
@@ -139,9 +154,8 @@ def _word(died: SideDiedError) -> Word:
 
 
 def _ready(pair: Pair, key: str, findings: Findings, dice: Random) -> bool:
-    """Build on both sides, one after the other, so that neither disturbs what the other tunes; whoever is first."""
-    said: dict[int, dict[str, Any]] = {side: pair[side].ask("build", key=key) for side in dice.sample((0, 1), 2)}
-    words = tuple(said[side]["word"] for side in (0, 1))
+    said = build(pair, key, dice, checked=any(test.restarts for test in findings.tests[key]))
+    words = tuple(one["word"] for one in said)
     if words == ("ready", "ready"):
         return True
     if words == ("unsupported", "unsupported"):
@@ -154,6 +168,13 @@ def _ready(pair: Pair, key: str, findings: Findings, dice: Random) -> bool:
     return False
 
 
-def _progress(restart: int, undecided: int, findings: Findings, course: Course) -> str:
+def build(pair: Pair, key: str, dice: Random, checked: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What base and head say to `build`, asked one after the other, so that neither disturbs what the other tunes;
+    whoever is first. `checked` is whether both were at parity in a restart before."""
+    said = {side: pair[side].ask("build", key=key, checked=checked) for side in dice.sample((0, 1), 2)}
+    return said[0], said[1]
+
+
+def _progress(restart: int, undecided: int, course: Course) -> str:
     left = max(0.0, course.left_s) / 60
     return f"restart {restart} of at most {course.plan.restarts}: {undecided} undecided, {left:.1f} min left"

@@ -4,7 +4,8 @@ JSON lines on stdin and stdout, one answer a request; the first line is said una
 
     {"coregate_ab": 1, "software": {…}}   the protocol's number, and versions
     {"ask": "cases"}                      → {"cases": {key: [clock, …]}, "skips": {key: why}}
-    {"ask": "build", "key": …}            → {"word": "ready" | "wrong" | "unsupported", "why": …}
+    {"ask": "build", "key": …, "checked": whether a process of this side found it right before}
+                                          → {"word": "ready" | "wrong" | "unsupported", "why": …}
     {"ask": "run", "key": …, "calls": n}  → {"durations": {clock: [n seconds]}}
     {"ask": "quit"}                       → nothing; the end of stdin means the same
 
@@ -20,7 +21,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -28,11 +29,17 @@ from typing import IO, TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from perf.ab.bench import Bench
+    from perf.contract import Case
     from perf.session import Session
 
 SUITE = ("--pyargs", "perf.suites.test_latency", "-p", "perf.plugin", "--import-mode=importlib")
 PLAIN = ("-o", "addopts=", "-p", "no:cacheprovider", "-q", "-s")
 """Neither the project's own options, which may spread the tests over processes, nor anything written or captured."""
+
+
+MakeBench = Callable[["Session", Mapping[str, "Case"], Mapping[str, str], Path | None], "Bench"]
+"""(the session, cases by key, reasons of skips by key, the folder that the checkout stands in for) → the bench."""
 
 
 class Lines:
@@ -67,8 +74,9 @@ class Lines:
 class Serving:
     """A pytest plugin that puts this process at the parent's service where the tests would run."""
 
-    def __init__(self, lines: Lines, cache: Path, replaced: Path | None) -> None:
+    def __init__(self, lines: Lines, cache: Path, replaced: Path | None, bench: MakeBench) -> None:
         self._lines = lines
+        self._bench = bench
         self._cache = cache
         self._replaced = replaced
 
@@ -100,12 +108,12 @@ class Serving:
         return True
 
     def _serve(self, run: Session, items: Sequence[pytest.Item]) -> None:
-        from perf.ab.bench import Bench, hello
+        from perf.ab.bench import hello
 
         asked = [(item.callspec.params["case"], item.get_closest_marker("skip")) for item in _parametrised(items)]
         cases = {case.key: case for case, skip in asked if skip is None}
         skips = {case.key: str(skip.kwargs.get("reason", "")) for case, skip in asked if skip is not None}
-        bench = Bench(run, cases, skips, self._replaced)
+        bench = self._bench(run, cases, skips, self._replaced)
         self._lines.say(hello())
         for request in self._lines.requests():
             self._lines.say(bench.answer(request))
@@ -117,14 +125,22 @@ def _parametrised(items: Sequence[pytest.Item]) -> list[Any]:
     return [item for item in items if "case" in getattr(getattr(item, "callspec", None), "params", {})]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """`--cache FOLDER [--replaced FOLDER]`, then whatever pytest takes (`-k`, `--core`, `--perf-seed`, …)."""
+def plain_bench(run: Session, cases: Mapping[str, Case], skips: Mapping[str, str], replaced: Path | None) -> Bench:
+    """Made once pytest has collected: it imports torch."""
+    from perf.ab.bench import Bench
+
+    return Bench(run, cases, skips, replaced)
+
+
+def main(arguments: Sequence[str], bench: MakeBench = plain_bench) -> int:
+    """`--cache FOLDER [--replaced FOLDER]`, then whatever pytest takes (`-k`, `--core`, `--perf-seed`, …). What `bench`
+    makes answers the requests."""
     lines = Lines.take()
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--replaced", type=Path)
     own, others = parser.parse_known_args(arguments)
-    return pytest.main([*SUITE, *PLAIN, *others], plugins=[Serving(lines, own.cache, own.replaced)])
+    return pytest.main([*SUITE, *PLAIN, *others], plugins=[Serving(lines, own.cache, own.replaced, bench)])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 from perf.ab import PROTOCOL
 from perf.ab.interleave import Durations, SideDiedError
 from perf.ab.origin import Origin
+from perf.ab.sides import MODULE
 from perf.errors import CoregateError
 
 CACHES = {
@@ -32,15 +33,17 @@ GRACE_S = 10.0
 
 class Worker:
     """One process of one side. `cache` is this side's own folder for all that is compiled or exported: it outlives the
-    process, so that a restart need not compile again, and no other side has it."""
+    process, so that a restart need not compile again, and no other side has it. `module` is what its python runs."""
 
-    def __init__(self, origin: Origin, arguments: Sequence[str], cache: Path, limit_s: float) -> None:
+    def __init__(
+        self, origin: Origin, arguments: Sequence[str], cache: Path, limit_s: float, module: str = MODULE
+    ) -> None:
         self.origin = origin
         self._limit_s = limit_s
         for folder in CACHES.values():
             (cache / folder).mkdir(parents=True, exist_ok=True)
         replaced = ["--replaced", str(origin.replaced)] if origin.replaced else []
-        command = [str(origin.python), "-m", "perf.ab.side", "--cache", str(cache / "coregate"), *replaced, *arguments]
+        command = [str(origin.python), "-m", module, "--cache", str(cache / "coregate"), *replaced, *arguments]
         self._log = cache / "stderr.log"
         self._process = self._started(command, environment(os.environ, cache))
         assert self._process.stdin is not None

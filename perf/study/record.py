@@ -44,23 +44,38 @@ def record(plan: Plan, spec: Spec, start: Start, tell: Tell) -> int:
     Raises:
         CoregateError: the file is damaged or cannot be written, or three processes in a row gave nothing.
     """
-    kept, lost = 0, 0
     injected = sum(_holds_levels(run, spec) for run in read(plan.path)) if plan.path.exists() else 0
-    for number in range(1, plan.runs + 1):
+
+    def one() -> str:
+        nonlocal injected
         levels = spec.levels if injected < plan.injected_runs else ()
+        run = start(replace(spec, levels=levels, seed=plan.seed()))
+        append(plan.path, run)
+        injected += bool(levels)
+        return f"{_said(run)}{', with extra work' if levels else ''}"
+
+    return repeated(plan.runs, "run", one, tell)
+
+
+def repeated(times: int, what: str, attempt: Callable[[], str], tell: Tell) -> int:
+    """How many of so many attempts succeeded; each says what it gave.
+
+    Raises:
+        CoregateError: three in a row are lost.
+    """
+    kept, lost = 0, 0
+    for number in range(1, times + 1):
         begun = monotonic()
         try:
-            run = start(replace(spec, levels=levels, seed=plan.seed()))
+            said = attempt()
         except LostError as error:
             lost += 1
-            tell(f"run {number} of {plan.runs} is lost: {error}")
+            tell(f"{what} {number} of {times} is lost: {error}")
             if lost == GIVE_UP:
-                raise CoregateError(f"{GIVE_UP} runs in a row gave nothing: {error}") from None
+                raise CoregateError(f"{GIVE_UP} {what}s in a row gave nothing: {error}") from None
             continue
-        append(plan.path, run)
-        kept, lost, injected = kept + 1, 0, injected + bool(levels)
-        extra = ", with extra work" if levels else ""
-        tell(f"run {number} of {plan.runs}: {_said(run)}{extra}, {monotonic() - begun:.0f} s")
+        kept, lost = kept + 1, 0
+        tell(f"{what} {number} of {times}: {said}, {monotonic() - begun:.0f} s")
     return kept
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from perf.contract import Case
-from perf.errors import CoregateError
+from perf.study.journal import append_line, check_schema, read_entries
 
 SCHEMA = 1
 SUFFIX = ".jsonl.gz"
@@ -99,8 +97,7 @@ def to_line(run: Recorded) -> str:
 def from_line(text: str) -> Recorded:
     """Raises ValueError, KeyError, TypeError or AttributeError where `text` is not one recorded run."""
     found: dict[str, Any] = json.loads(text)
-    if found["schema"] != SCHEMA:
-        raise ValueError(f"schema {found['schema']}, and this coregate reads {SCHEMA}")
+    check_schema(found["schema"], SCHEMA)
     return Recorded(
         at=str(found["at"]),
         seed=int(found["seed"]),
@@ -132,17 +129,7 @@ def read(path: Path) -> list[Recorded]:
     Raises:
         CoregateError: the file is unreadable, cut short, damaged, of another schema, or of two machine classes.
     """
-    try:
-        lines = gzip.decompress(path.read_bytes()).decode("utf8").splitlines()
-        runs = [from_line(line) for line in lines]
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CoregateError(
-            f"{path} is damaged ({type(error).__name__}: {error}): restore it from git, or delete it and record again"
-        ) from None
-    classes = sorted({run.machine_class for run in runs})
-    if len(classes) > 1:
-        raise CoregateError(f"{path} holds runs of {' and '.join(classes)}: keep one machine class a file")
-    return sorted(runs, key=lambda run: run.at)
+    return read_entries(path, from_line)
 
 
 def append(path: Path, run: Recorded) -> None:
@@ -151,11 +138,4 @@ def append(path: Path, run: Recorded) -> None:
     Raises:
         CoregateError: the file cannot be read or written.
     """
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = path.read_bytes() if path.exists() else b""
-        partial.write_bytes(before + gzip.compress(f"{to_line(run)}\n".encode(), mtime=0))
-        partial.replace(path)
-    except OSError as error:
-        raise CoregateError(f"cannot write {path}: {error.strerror}: name a folder that can be written") from error
+    append_line(path, to_line(run))

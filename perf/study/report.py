@@ -10,6 +10,7 @@ from statistics import median
 from perf.report.cases import plural
 from perf.study.analysis import TRIALS, Finding, Study
 from perf.study.rates import AGAIN, Rate
+from perf.study.tables import interval, percent, table
 
 COMMAND = "python -m perf study"
 
@@ -45,19 +46,24 @@ machine in hand.
 - In brackets: the 95 % interval (Clopper–Pearson) for as many independent runs as were judged.
 - coregate calls nothing slower that is within its budget, by design; with budget 0 it calls what the noise allows. What
   a control case would have excused is not taken out.
+- `{COMMAND} --record-ab N` adds N restarts of `python -m perf ab` on two sides that are alike, with and without extra
+  work in one of them; its own rule is replayed on them.
 """
 
 
-def page(studies: Sequence[Study], plots: Mapping[str, Sequence[str]]) -> str:
-    """The whole page; `plots` are file names by machine class."""
-    parts = [INTRODUCTION]
-    for found in studies:
-        parts += ["\n".join(section(found, plots.get(found.machine_class, ())))]
-    return "\n".join(parts) + "\n"
+def page(
+    studies: Sequence[Study], plots: Mapping[str, Sequence[str]], comparisons: Mapping[str, Sequence[str]] = {}
+) -> str:
+    """The whole page. By machine class: `plots` are file names, `comparisons` the lines on `python -m perf ab`."""
+    sections = {found.machine_class: section(found, plots.get(found.machine_class, ())) for found in studies}
+    for name, lines in comparisons.items():
+        sections[name] = [*sections[name], "", *lines] if name in sections else list(lines)
+    parts = ["\n".join([f"## {name}", "", *lines, ""]) for name, lines in sorted(sections.items())]
+    return "\n".join([INTRODUCTION, *parts])
 
 
 def section(found: Study, plots: Sequence[str]) -> list[str]:
-    lines = [f"## {found.machine_class}", "", *_recorded(found), ""]
+    lines = [*_recorded(found), ""]
     lines += [part for name in plots for part in (f"![{name}]({name})", "")]
     for metric in found.metrics:
         lines += [f"### {metric}", "", *_alarms(found, metric), ""]
@@ -201,18 +207,5 @@ def _exact(found: Study, metric: str, k: int) -> Finding:
     return next(one for one in found.of(metric, k) if one.budget == 0)
 
 
-def interval(rate: Rate | None) -> str:
-    """`2.1% [0.4, 6.0]`; a dash where nothing was judged."""
-    return "–" if rate is None else f"{percent(rate.share)} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
-
-
 def _share(rate: Rate | None) -> str:
     return "–" if rate is None else percent(rate.share)
-
-
-def percent(share: float) -> str:
-    return f"{share:.1%}" if share < 10 else "> 1000%"
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]

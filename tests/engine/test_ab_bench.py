@@ -129,6 +129,11 @@ def test_what_is_not_right_is_not_run(judge: Callable[[], Parity], answer: dict[
     assert workbench.calls == 0
 
 
+def test_what_was_checked_before_is_not_checked_again() -> None:
+    side, _ = bench(raising(AssertionError("checked again")))
+    assert side.answer({"ask": "build", "key": CASE.key, "checked": True}) == {"word": "ready", "why": ""}
+
+
 def test_a_request_of_a_later_protocol_is_named_with_those_there_are() -> None:
     error = bench()[0].answer({"ask": "flame"})["error"]
     assert error == "this side knows no request 'flame'; it knows cases, build, run: take a newer revision"

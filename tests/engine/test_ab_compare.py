@@ -45,6 +45,7 @@ class Script:
     dice: Random = field(default_factory=lambda: Random(8))
     starts: list[list[str]] = field(default_factory=list)
     running: int = 0
+    checked: list[bool] = field(default_factory=list)
 
     @contextmanager
     def start(self) -> Iterator[tuple[Process, Process]]:
@@ -74,6 +75,7 @@ class Process:
             return {"cases": cases, "skips": self._code.skips}
         assert ask == "build"
         key = fields["key"]
+        self._script.checked.append(fields["checked"])
         self._script.starts[-1].append(f"{self._side} {key}")
         if key in self._code.deadly:
             raise SideDiedError(self._side, "killed by SIGSEGV")
@@ -113,6 +115,12 @@ def test_every_restart_is_a_fresh_pair_that_builds_each_case_once() -> None:
     script.compare(Plan(restarts=3))
     both = sorted(f"{side} {key}" for side in ("base", "head") for key in (ONE, TWO))
     assert [sorted(built) for built in script.starts] == [both] * 3
+
+
+def test_parity_is_checked_in_the_first_restart_alone() -> None:
+    script = Script(Code({ONE: 1.0, TWO: 1.0}), Code({ONE: 1.0, TWO: 1.0}))
+    script.compare(Plan(restarts=3))
+    assert script.checked == [False] * 4 + [True] * 8  # two cases on two sides, and three restarts
 
 
 def test_a_decided_case_is_not_measured_again() -> None:

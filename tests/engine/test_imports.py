@@ -30,7 +30,7 @@ ALLOWED = {
     "perf/judge/": {"contract", "judge", "outcome"},
     "perf/report/": {"check", "contract", "fresh", "outcome", "report", "store"},
     "perf/study/": {
-        *("catalogue", "contract", "covering", "errors", "judge", "measure", "options", "outcome"),
+        *("ab", "catalogue", "contract", "covering", "errors", "judge", "measure", "options", "outcome"),
         *("report", "session", "store", "study", "workbench"),
     },
     "perf/workbench.py": {"catalogue", "check", "contract", "measure", "precision", "runners"},
