@@ -24,16 +24,18 @@ ABOUT = "how often the gate's rule and others cry wolf, and what they catch, fro
 FOLDER = Path("docs/gate-study")
 INTERRUPTED = 2
 
+RESTART_LEVELS = (0.03,)
+
 
 @dataclass(frozen=True)
 class Arguments:
     """`collection` is what pytest would be given to choose the same cases; it matters where `runs` > 0 are recorded, or
-    `restarts` > 0 of a comparison, with extra work of each of `levels`."""
+    `restarts` > 0 of a comparison, with extra work of each of `levels` (None: what is usual there)."""
 
     folder: Path
     runs: int
     restarts: int
-    levels: tuple[float, ...]
+    levels: tuple[float, ...] | None
     injected_runs: int
     seconds: float
     seed: int | None
@@ -60,10 +62,9 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     command.add_argument(
         "--levels",
-        default="0.03",
         metavar="SHARES",
-        help="extra work of those restarts, such as 0.01,0.03; each takes as long as the measuring itself "
-        "(default: %(default)s)",
+        help="extra work, such as 0.01,0.03; each level takes as long as the measuring itself "
+        "(default: 0.01,0.02,0.03,0.05,0.1,0.2 in runs, 0.03 in restarts)",
     )
     command.add_argument("--seconds", type=float, default=0.3, help="time of each point (default: %(default)s)")
     for option, what in NARROWING.items():
@@ -88,7 +89,7 @@ def read(namespace: argparse.Namespace) -> Arguments:
         folder=namespace.folder,
         runs=namespace.record,
         restarts=namespace.record_ab,
-        levels=_shares(namespace.levels),
+        levels=None if namespace.levels is None else _shares(namespace.levels),
         injected_runs=namespace.injected_runs,
         seconds=namespace.seconds,
         seed=namespace.perf_seed,
@@ -144,7 +145,7 @@ def _record(arguments: Arguments) -> None:
         keys=tuple(case.key for case in session.cases),
         seed=0,
         seconds=arguments.seconds,
-        levels=LEVELS,
+        levels=LEVELS if arguments.levels is None else arguments.levels,
     )
     path = arguments.folder / f"{machine.machine_class(session.hardware)}{SUFFIX}"
     seed = (lambda: secrets.randbelow(2**31)) if arguments.seed is None else (lambda: arguments.seed or 0)
@@ -165,7 +166,8 @@ def _record_ab(arguments: Arguments) -> None:
     seed = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
     name = machine.machine_class(hardware)
     path = arguments.folder / f"{name}{SUFFIX}"
-    recording = Recording(path, arguments.restarts, arguments.levels, Plan(), seed, name, hardware)
+    levels = RESTART_LEVELS if arguments.levels is None else arguments.levels
+    recording = Recording(path, arguments.restarts, levels, Plan(), seed, name, hardware)
     base, head = (Origin(side, "the working tree", Path(sys.executable), Path.cwd()) for side in SIDES)
     with stoppable():
         kept = record(recording, (base, head), (*arguments.collection, f"--perf-seed={seed}"), monotonic, _tell)
