@@ -17,6 +17,7 @@ from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
 from perf.errors import CoregateError, UnsupportedError
 from perf.measure import machine
+from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
 from perf.measure.sampling import SLOWED
@@ -50,7 +51,7 @@ class Session:
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
     budgets: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    controls: ControlWatch = field(default_factory=ControlWatch)
+    controls: ControlWatch = field(default_factory=lambda: ControlWatch(survey=measure_ceilings))
 
     @classmethod
     def start(cls, options: Options) -> Session:
@@ -86,6 +87,7 @@ class Session:
             "hardware": self.hardware,
             "software": machine.software(),
             "controls": self.controls.finish(),
+            "ceilings": dict(self.controls.ceilings),
             "wrong": sorted(key for key in self.left_out if key not in self.rows),
             "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := disturbed(row))],
         }

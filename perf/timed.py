@@ -12,6 +12,7 @@ from perf.errors import UnsupportedError
 from perf.measure.device import cold_cache, release, synchronise
 from perf.measure.fresh_load import fresh_load
 from perf.measure.kernels import attach
+from perf.measure.limit import forms, limit_s, moved_bytes
 from perf.measure.meters import COUNTS, host_s, measure_all, meters
 from perf.measure.nvml import CardWatch, open_card
 from perf.measure.nvml import notes as card_notes
@@ -43,6 +44,7 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
         with run.workbench.ledger.span("metering"):
             measured = _meter(run, case, watch)
         notes = {**rounds.notes(), **card_notes(watch.states), "parity": _parity_words(run, case, found)}
+        notes |= _limit_notes(run, case)
         _keep(run, case, benchmark, measured, notes)
     return ""
 
@@ -84,6 +86,18 @@ def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], 
     )
     benchmark.extra_info[FIELD] = to_extra_info(row)
     run.rows[case.key] = row
+
+
+def _limit_notes(run: Session, case: Case) -> dict[str, str]:
+    """What a call must do at the least, and how soon this machine could have done it; where its ceilings are known."""
+    ceilings = run.controls.ceilings
+    cost = run.workbench.cost(case) if ceilings else None
+    if cost is None:
+        return {}
+    form = forms(run.workbench.describe(case)[2], case.device)
+    limit = limit_s(cost, form, ceilings)
+    counted = {"flops": f"{cost.flops:.6g}", "moved_bytes": f"{moved_bytes(cost, form):.6g}"}
+    return counted if limit is None else {**counted, "limit_s": f"{limit:.6e}"}
 
 
 def _came(state: str) -> dict[str, str]:

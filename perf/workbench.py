@@ -4,6 +4,7 @@ same object."""
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,8 @@ from perf.check.graphs import watching
 from perf.check.inductor import counting_kernels, noting_state
 from perf.check.localise import localise
 from perf.check.parity import Parity
-from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
+from perf.contract import Blueprint, Case, Core, Cost, Inputs, Outputs, Preset, Runner, Shape, Variant
+from perf.measure.cost import count
 from perf.measure.device import release
 from perf.measure.ledger import Ledger
 from perf.runners import as_outputs, to_device
@@ -58,6 +60,7 @@ class Workbench:
         self._failed: dict[str, Exception] = {}
         self._parity: dict[str, Parity] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
+        self._costs: dict[tuple[str, str, str], Cost | None] = {}
 
     def describe(self, case: Case) -> tuple[Core, Preset, Variant, Shape]:
         core = self.catalogue.cores[case.core]
@@ -126,6 +129,17 @@ class Workbench:
             built.prepared[case.shape] = built.runner.prepare(self.inputs(case))
         return built.prepared[case.shape]
 
+    def cost(self, case: Case) -> Cost | None:
+        """The least that a call must do: what the core states; else, of a pure core, counted once on the meta device.
+        None where that cannot be: the core reads values there.
+        """
+        key = (case.core, case.preset, case.shape)
+        if key not in self._costs:
+            core, preset, _, shape = self.describe(case)
+            stated = core.work(shape).cost
+            self._costs[key] = stated if stated or core.impure else _counted(preset, self.inputs(case))
+        return self._costs[key]
+
     def inputs(self, case: Case) -> Inputs:
         _, preset, _, shape = self.describe(case)
         return preset.inputs(shape, self.seed)
@@ -175,6 +189,14 @@ def build_module(preset: Preset, device: str, dtype: str) -> torch.nn.Module:
     with torch.device(device):
         module = preset.build()
     return module.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+
+
+def _counted(preset: Preset, inputs: Inputs) -> Cost | None:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
+            return count(build_module(preset, "meta", "float32"), to_device(inputs, "float32", "meta"))
+    except Exception:  # whatever a core does without values; it then has no limit, and the table says so
+        return None
 
 
 def run_eagerly(preset: Preset, device: str, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:

@@ -80,6 +80,7 @@ def variant(
         name=name,
         build=partial(build, export=export, session=session),
         dtype=export.dtype,
+        products=export.dtype,  # float32 without TF32, which torch would take for convolutions
         devices=(session.device,),
         exports=True,
         fixed_shape=not export.dynamic,

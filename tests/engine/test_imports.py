@@ -24,7 +24,7 @@ ALLOWED = {
     "perf/weights.py": {"catalogue", "contract", "errors"},
     "perf/variants/": {"backends", "contract", "errors", "needs", "runners"},
     "perf/check/": {"backends", "check", "contract", "runners"},
-    "perf/measure/": {"measure"},
+    "perf/measure/": {"contract", "measure"},
     "perf/store/": {"contract", "errors", "outcome", "store"},
     "perf/judge/": {"contract", "judge", "outcome"},
     "perf/report/": {"check", "contract", "fresh", "outcome", "report", "store"},
