@@ -80,10 +80,17 @@ class Session:
     def machine_class(self) -> str:
         return machine.machine_class(self.hardware)
 
+    @property
+    def made(self) -> dict[str, str]:
+        """On which machine and by which command: what counts are kept with."""
+        device = "cuda" if "gpu" in self.hardware else "cpu"
+        return {"machine": self.machine_class, "device": device, "command": self.options.command}
+
     def machine_info(self) -> dict[str, Any]:
         """What a run keeps of itself beside its rows: the machine, and what forbids it to become a baseline."""
         return {
             "class": self.machine_class,
+            "command": self.options.command,
             "hardware": self.hardware,
             "software": machine.software(),
             "controls": self.controls.finish(),

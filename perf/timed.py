@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from perf import fresh
+from perf import fresh, warmup
 from perf.check.parity import Parity
 from perf.contract import Case, LoadSubject
 from perf.errors import UnsupportedError
@@ -119,24 +119,57 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
         return run.left_out[case.key]
     extra = _package_load(run, case)
     run.workbench.close()
+    benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
+    try:
+        with run.workbench.ledger.span("sampling"):
+            found = benchmark.pedantic(fresh.start, args=(_fresh_spec(run, case),))
+    except fresh.ChildError as error:
+        run.left_out[key] = str(error)
+        return str(error)
+    run.starts[key] = found
+    metrics, notes = {**fresh.as_metrics(found), **extra}, fresh.as_notes(found)
+    run.rows[key] = Row(key, metrics, notes=notes, workload=run.workload(case))
+    benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
+    return ""
+
+
+def _fresh_spec(run: Session, case: Case) -> fresh.Spec:
     options = run.options
-    spec = fresh.Spec(
+    return fresh.Spec(
         root=str(options.root),
         core_folders=tuple(map(str, options.core_folders)),
         variant_folders=tuple(map(str, options.variant_folders)),
         key=case.key,
         seed=options.seed,
     )
-    benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
+
+
+def request_after_warmup(run: Session, case: Case, benchmark: Any) -> str:
+    """Time the case's first call after a warm-up at its preset's last other shape, and after one at its own, in
+    processes of their own. Empty, or why it was not.
+
+    Raises:
+        UnsupportedError: no warm-up can be wrong: the preset has no other shape, or the variant is built for one.
+    """
+    _, preset, variant, _ = run.workbench.describe(case)
+    others = [shape.name for shape in preset.shapes if shape.name != case.shape]
+    if variant.fixed_shape or not others:
+        raise UnsupportedError("one shape is all that is built: no warm-up at another can be tried")
+    if run.parity_or_none(case) is None:
+        benchmark.skipped = True
+        return run.left_out[case.key]
+    run.workbench.close()
+    benchmark.fullname = benchmark.name = key = f"{case.key}#warmup"
     try:
         with run.workbench.ledger.span("sampling"):
-            found = benchmark.pedantic(fresh.start, args=(spec,))
+            found = benchmark.pedantic(warmup.requests, args=(_fresh_spec(run, case), case.shape, others[-1]))
     except fresh.ChildError as error:
         run.left_out[key] = str(error)
         return str(error)
-    run.starts[key] = found
-    run.rows[key] = Row(key, {**fresh.as_metrics(found), **extra}, workload=run.workload(case))
-    benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
+    notes = {"mismatched_shape": others[-1]}
+    row = Row(key, warmup.as_metrics(found), warmup.as_counters(found), notes, run.workload(case))
+    benchmark.extra_info[FIELD] = to_extra_info(row)
+    run.rows[key] = row
     return ""
 
 
