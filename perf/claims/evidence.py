@@ -91,13 +91,12 @@ class Reading:
 
 
 def gather(baselines: Path, results: Path) -> list[Record]:
-    """Accepted runs below `baselines`, then the files of `results`, by name.
+    """Accepted runs below `baselines`, then the files in `results` and its folders, by name.
 
     Raises:
         CoregateError: a file is damaged, or of no kind that is known here.
     """
-    runs = sorted(path for path in baselines.glob("*/*.json") if path.parent.is_dir())
-    return [*map(_run, runs), *map(read_record, sorted(results.glob("*.json")))]
+    return [*map(_run, sorted(baselines.glob("*/*.json"))), *map(read_record, sorted(results.rglob("*.json")))]
 
 
 def readings(records: Iterable[Record]) -> list[Reading]:

@@ -41,14 +41,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Recording:
-    """A command whose result file `docs/results/<name>.json` answers claims; `arguments` are pytest's."""
+    """A command whose runs answer claims: each is kept as `docs/results/<machine class>/NNNN_<name>.json`, without its
+    single samples, which `--benchmark-json` would keep. `arguments` are pytest's.
+    """
 
     name: str
     arguments: str
 
     @property
     def command(self) -> str:
-        return f"pytest {self.arguments} --benchmark-json={RESULTS}/{self.name}.json"
+        return f"pytest {self.arguments} --benchmark-storage={RESULTS} --benchmark-save={self.name}"
 
 
 @dataclass(frozen=True)

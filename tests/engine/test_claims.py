@@ -42,7 +42,7 @@ def test_each_word_follows_from_the_rows(fast_s: float, finding: Finding) -> Non
 def test_without_its_rows_a_claim_is_not_measured_and_says_what_to_run(rows: tuple[object, ...]) -> None:
     (line,) = judge([CLAIM], readings([record(*rows)]))  # type: ignore[arg-type]
     assert line.answer.finding is Finding.UNMEASURED
-    assert line.commands == ("pytest -m latency --core toy --benchmark-json=docs/results/c1-toy.json",)
+    assert line.commands == ("pytest -m latency --core toy --benchmark-storage=docs/results --benchmark-save=c1-toy",)
     assert line.commands[0] in line.answer.figure
     assert unanswered([line]) == ["C1"]
 
@@ -115,7 +115,7 @@ def test_ratios_in_words() -> None:
 def test_runs_counts_and_placements_are_gathered_by_machine(tmp_path: Path) -> None:
     state = {"hardware": {"gpu": "A Card"}, "command": COMMAND}
     write_run(tmp_path / "base" / "a-card" / "0001_x.json", entry(), machine="a-card", **state)
-    write_run(tmp_path / "results" / "c1.json", entry())
+    write_run(tmp_path / "results" / "a-cpu-2c" / "0001_c1.json", entry())
     made = {"machine": "a-card", "device": "cuda", "command": "pytest -m placement"}
     counted = {"name": "toy/tiny/cpu/dynamic=None", "counters": {"graphs": 2}}
     placed = {"name": KEY, "counters": {"opset": 20}, "levels": {"all": 3}, "providers": ["CUDA", "CPU"]}
