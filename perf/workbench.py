@@ -61,6 +61,7 @@ class Workbench:
         self._parity: dict[str, Parity] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
         self._costs: dict[tuple[str, str, str], Cost | None] = {}
+        self._weightless: dict[tuple[str, str], torch.nn.Module] = {}
 
     def describe(self, case: Case) -> tuple[Core, Preset, Variant, Shape]:
         core = self.catalogue.cores[case.core]
@@ -137,8 +138,18 @@ class Workbench:
         if key not in self._costs:
             core, preset, _, shape = self.describe(case)
             stated = core.work(shape).cost
-            self._costs[key] = stated if stated or core.impure else _counted(preset, self.inputs(case))
+            self._costs[key] = stated if stated or core.impure else self._counted(case, preset)
         return self._costs[key]
+
+    def _counted(self, case: Case, preset: Preset) -> Cost | None:
+        key = (case.core, case.preset)
+        try:
+            with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
+                if key not in self._weightless:
+                    self._weightless[key] = build_module(preset, "meta", "float32")
+                return count(self._weightless[key], to_device(self.inputs(case), "float32", "meta"))
+        except Exception:  # whatever a core does without values; it then has no limit, and the table says so
+            return None
 
     def inputs(self, case: Case) -> Inputs:
         _, preset, _, shape = self.describe(case)
@@ -189,14 +200,6 @@ def build_module(preset: Preset, device: str, dtype: str) -> torch.nn.Module:
     with torch.device(device):
         module = preset.build()
     return module.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
-
-
-def _counted(preset: Preset, inputs: Inputs) -> Cost | None:
-    try:
-        with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
-            return count(build_module(preset, "meta", "float32"), to_device(inputs, "float32", "meta"))
-    except Exception:  # whatever a core does without values; it then has no limit, and the table says so
-        return None
 
 
 def run_eagerly(preset: Preset, device: str, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:

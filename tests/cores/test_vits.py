@@ -23,7 +23,6 @@ from perf.contract import Core, Inputs, Shape
 
 ENCODE, DECODE = vits.CORES
 TINY = VitsConfig(**CONFIGS["tiny"])
-WORKED = Shape("worked", {"batch": 2, "tokens": 150, "frames": 250, "hop": 0})
 
 
 @pytest.fixture(autouse=True)

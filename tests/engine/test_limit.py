@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from perf.contract import Cost, Variant
+from perf.catalogue import Catalogue
+from perf.contract import Case, Core, Cost, Preset, Shape, Variant, Work
 from perf.measure.ceilings import fastest_s, measure_ceilings
 from perf.measure.controls import ControlSizes, ControlWatch
 from perf.measure.cost import count
 from perf.measure.limit import Forms, forms, limit_s, moved_bytes
 from perf.outcome import Row
 from perf.report.cases import case_table
+from perf.runners import ModuleRunner
 from perf.variants import eager, quantized
+from perf.workbench import Workbench
 
 HALF = Forms("bfloat16", "bfloat16", 2, 2)
 
@@ -147,6 +152,34 @@ def test_a_run_surveys_its_ceilings_once_and_only_where_controls_are_wanted() ->
     off = ControlWatch(measure=lambda device: {}, survey=survey)
     off.start("cpu")
     assert (off.ceilings, asked) == ({}, ["cpu"])
+
+
+def bench(module: type[nn.Module], **fields: Any) -> Workbench:
+    preset = Preset(lambda: module(5, 3), lambda shape, seed: {"input": torch.zeros(2, 5)}, (Shape("s", {}),))
+    stated = Work("rows", 2, fields.pop("cost", None))
+    core = Core("toy", "s", "here", {"tiny": preset}, ("y",), lambda shape: stated, **fields)
+    variant = Variant("eager-fp32", lambda plan: ModuleRunner(lambda: None, "float32", "cpu"))
+    return Workbench(Catalogue({"toy": core}, {variant.name: variant}), 0, Path(), Path())
+
+
+class Reader(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) * input.sum().item()
+
+
+CASE = Case("toy", "tiny", "eager-fp32", "s", "cpu")
+STATED = Cost(flops=7.0)
+
+
+def test_a_pure_core_is_counted_an_impure_one_believed() -> None:
+    counted = Cost(flops=2 * 2 * 5 * 3, weights=18, values=16)
+    assert bench(nn.Linear).cost(CASE) == counted
+    assert bench(nn.Linear, impure="why").cost(CASE) is None
+    assert bench(nn.Linear, impure="why", cost=STATED).cost(CASE) == STATED
+
+
+def test_a_core_that_reads_values_has_no_count() -> None:
+    assert bench(Reader).cost(CASE) is None
 
 
 def row(variant: str, limit_s: str = "", **metrics: float) -> Row:
