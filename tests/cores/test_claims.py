@@ -98,6 +98,8 @@ def test_c3_a_difference_beyond_what_is_resolved_is_no_longer_hidden(
     rows = [
         row("flux-clip/tiny/inductor-default/s/cpu", 1.0, notes),
         row("flux-clip/tiny/inductor-max_autotune_no_cudagraphs/s/cpu", other_s, notes),
+        row("flux-clip/tiny/inductor-default-bf16/s/cpu", 9.0, notes),  # another dtype and
+        row("flux-clip/tiny/inductor-default/t/cpu", 9.0, notes),  # another shape are no other way to compile
     ]
     assert answer("C3", rows).finding is finding
 
