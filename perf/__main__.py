@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perf.ab.command import register as register_ab
 from perf.errors import CoregateError
+from perf.reporting import register as register_report
 from perf.store.baselines import KEEP, accept
 from perf.study.command import register as register_study
 
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     accepting.set_defaults(run=_accept)
     register_ab(commands)
     register_study(commands)
+    register_report(commands)
     return top
 
 

@@ -73,14 +73,21 @@ def discover(core_folders: Iterable[Path], variant_folders: Iterable[Path], root
     Raises:
         CoregateError: a folder is absent, a file does not import or lacks the constant, or a name comes twice.
     """
-    cores = _collect(core_folders, "CORES", root, lambda core, _: core)
-    variants = _collect(
+    cores = collect(core_folders, "CORES", root)
+    variants = collect(
         [OWN_VARIANTS, *variant_folders], "VARIANTS", root, lambda variant, stem: replace(variant, family=stem)
     )
     return Catalogue(cores, variants)
 
 
-def _collect(folders: Iterable[Path], constant: str, root: Path, adopt: Callable[[Any, str], Any]) -> dict[str, Any]:
+def collect(
+    folders: Iterable[Path], constant: str, root: Path, adopt: Callable[[Any, str], Any] = lambda item, _: item
+) -> dict[str, Any]:
+    """What the files of `folders` list under `constant`, by name, sorted; `adopt` is given each with its file's stem.
+
+    Raises:
+        CoregateError: as `discover`.
+    """
     found: dict[str, tuple[Any, Path]] = {}
     for path in _files(folders):
         for item in _constant(path, constant, root):

@@ -15,7 +15,7 @@ from perf.errors import CoregateError
 from perf.outcome import Row
 from perf.store.baselines import read_run
 
-MARKS = "latency or coldstart or loading"
+MARKS = "latency or coldstart or loading or warmup"
 QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "-m", MARKS)
 CARRIED = {
     "benchmark_min_rounds": "--benchmark-min-rounds",

@@ -36,10 +36,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension that changes between requests: its symbol and its bounds, for exporters and `mark_dynamic`.
-
-    `multiple` > 1 says that only its multiples are legal (a stride-8 network's height).
-    """
+    """A dimension that changes between requests: its symbol and its bounds, for exporters and `mark_dynamic`. Only
+    multiples of `multiple` are legal (a stride-8 network's height)."""
 
     symbol: str
     min: int = 2
@@ -51,23 +49,19 @@ class Axis:
 class Preset:
     """A size of a core. `build` returns the module in float32 and eval mode, its weights drawn from a fixed seed; it is
     called under `torch.device(device)` and may ignore that (the engine moves the module). `inputs(shape, seed)` gives
-    float32/integer CPU tensors, another seed another draw. The first of `shapes` is the standard one; the
-    whole sequence is what graphs and recompiles are counted over.
-    """
+    float32/integer CPU tensors. The first of `shapes` is the standard one; graphs are counted over all of them."""
 
     build: Callable[[], torch.nn.Module]
     inputs: Callable[[Shape, int], Inputs]
     shapes: tuple[Shape, ...]
     reference: str = "float64"
-    """dtype of the parity reference: `float64`, or `float32` (TF32 off) where float64 does not fit or is not
-    supported."""
+    """dtype of the parity reference: `float64`, or `float32` (TF32 off) where float64 does not fit."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
     """Parity: RMSE(variant) ≤ k · RMSE(eager at the variant's dtype) + floor, both against the reference; `k16` is k
-    for 16-bit dtypes. `floor` is in units of the output's RMS. Quantised variants meet `sqnr_db` (and the task).
-    """
+    for 16-bit dtypes. `floor` is in units of the output's RMS. Quantised variants meet `sqnr_db` (and task) instead."""
 
     k: float = 2.0
     k16: float = 3.0
@@ -85,21 +79,29 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """The least that a call must do. `flops` count a multiply-add as two; `weights` are parameters read, `values`
+    floating-point numbers in and out, `integer_bytes` integers' bytes."""
+
+    flops: float = 0.0
+    weights: float = 0.0
+    values: float = 0.0
+    integer_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
 class Work:
-    """One call's work: `amount` of the `unit` people think in (images, tokens, seconds of audio); FLOPs and the fewest
-    bytes that must move, where known (0 = not stated).
-    """
+    """One call's work: `amount` of the `unit` people think in (images, tokens, seconds of audio). The engine counts
+    what a pure core's call costs; an impure one may state it."""
 
     unit: str
     amount: float
-    flops: float = 0.0
-    bytes: float = 0.0
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True)
 class ServingPlan:
-    """Names of the shapes run before serving, and of those served; names that a preset lacks do not concern
-    it. The plan covers when serving adds no compilation."""
+    """Names of the shapes run before serving, and of those served; those that a preset lacks do not concern it."""
 
     warmup: tuple[str, ...]
     served: tuple[str, ...]
@@ -108,13 +110,11 @@ class ServingPlan:
 @dataclass(frozen=True)
 class Core:
     """A model core, from a real library. See CONTRIBUTING.md, «A new core», for one in 20 lines.
-
     `dynamic` names the axes that vary between shapes: {"image": {0: Axis("batch"), 2: Axis("height", 64, 1024)}}.
     `unsupported` maps a shell pattern over variant names to the honest reason it cannot run this core (a skip);
     `"quant-*@cpu"` holds on that device alone.
-    `impure`, where set, says why the core is not one graph (text handling, random numbers): breaks are then
-    reported and not failed, and nothing is exported.
-    `budgets` overrides the default budget of a metric: {"latency_s": 0.10}.
+    `impure`, where set, says why the core is not one graph (text handling, random numbers): breaks are then reported
+    and not failed, and nothing is exported. `budgets` overrides a metric's default budget: {"latency_s": 0.10}.
     `missing()` is None where the core can be built, else what is missing (a library) and the command that brings it.
     """
 
@@ -135,8 +135,7 @@ class Core:
 
 
 class Runner(Protocol):
-    """One built variant. Timed: `run` alone. `prepare` casts, moves and binds; `outputs` brings raw results
-    into torch."""
+    """One built variant. Timed: `run` alone. `prepare` casts, moves and binds; `outputs` brings results into torch."""
 
     def prepare(self, inputs: Inputs) -> Any: ...
     def run(self, prepared: Any) -> Any: ...
@@ -148,9 +147,8 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Blueprint:
-    """What a variant builds from. `module(dtype)` is a fresh eval-mode module on `device`; `example(seed)` are
-    CPU inputs at `shape`; `cache` is a folder that outlives the run, for files keyed by content.
-    """
+    """What a variant builds from. `module(dtype)` is a fresh eval-mode module on `device`; `example(seed)` are CPU
+    inputs at `shape`; `cache` is a folder that outlives the run, for files keyed by content."""
 
     core: Core
     preset: Preset
@@ -167,6 +165,7 @@ class Variant:
     brings it. `standard_on` names the devices on whose standard matrix it stands. `lossy` variants (quantised) are
     judged by SQNR and task; `exports` ones trace the core and cannot take an impure one; `fixed_shape` ones are built
     once a shape. `options` are the family's settings as data: they are part of the workload and printed with it.
+    `products` and `weights` are dtypes that it multiplies in (or `tf32`) and keeps weights in, where not in `dtype`.
     """
 
     name: str
@@ -180,6 +179,8 @@ class Variant:
     fixed_shape: bool = False
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     family: str = ""
+    products: str = ""
+    weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -208,8 +209,7 @@ class Case:
 
 @dataclass(frozen=True)
 class GraphSubject:
-    """Core × preset × device × `dynamic`, as torch.compile takes it: what graphs, breaks and recompiles are
-    counted for."""
+    """Core × preset × device × `dynamic`, as torch.compile takes it: what graphs and breaks are counted for."""
 
     core: str
     preset: str

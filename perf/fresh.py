@@ -89,6 +89,15 @@ def start(spec: Spec) -> ColdStart:
 
 
 def _child(spec: Spec, caches: Path) -> Start:
+    return Start(**told_by("perf.fresh", spec, caches))
+
+
+def told_by(module: str, spec: Spec, caches: Path) -> dict[str, Any]:
+    """What `python -m MODULE SPEC.json RESULT.json` writes, run with every cache in the folder `caches`.
+
+    Raises:
+        ChildError: it failed.
+    """
     caches.mkdir(exist_ok=True)
     asked, told = caches / "spec.json", caches / "result.json"
     asked.write_text(json.dumps(asdict(spec)))
@@ -96,12 +105,13 @@ def _child(spec: Spec, caches: Path) -> Start:
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
     )
-    command = [sys.executable, "-m", "perf.fresh", str(asked), str(told)]
+    command = [sys.executable, "-m", module, str(asked), str(told)]
     child = subprocess.run(command, cwd=spec.root, env=environment, check=False, capture_output=True, text=True)
     if child.returncode:
         lines = [line for line in child.stderr.splitlines() if line.strip()]
         raise ChildError(lines[-1] if lines else f"the process ended with {child.returncode}")
-    return Start(**json.loads(told.read_text()))
+    found: dict[str, Any] = json.loads(told.read_text())
+    return found
 
 
 def payback_calls(variant: Start, eager: Start) -> int | None:
@@ -175,6 +185,16 @@ def as_metrics(found: ColdStart) -> Mapping[str, float]:
         **found.loads,
     }
     return metrics if found.from_artifacts is None else {**metrics, "artifacts_s": found.from_artifacts.ready_s}
+
+
+def as_notes(found: ColdStart) -> Mapping[str, str]:
+    """What is kept beside: parts of the sums, and the later call that pay-back needs. No budget judges them."""
+    cold, warm = found.cold, found.warm
+    return {
+        "cold_first_call_s": f"{cold.first_call_s:.4e}",
+        "warm_first_call_s": f"{warm.first_call_s:.4e}",
+        "later_call_s": f"{warm.later_call_s:.4e}",
+    }
 
 
 if __name__ == "__main__":

@@ -86,9 +86,10 @@ class Gate:
         if self.run.rows and len(self.run.rows) == len(self.plain.benchmarks) and not self.plain.verbose:
             self.plain.quiet = True
         if self.run.options.graph_report:
-            self._try(write_json, self.run.options.graph_report, list(self.run.graphs.items()))
+            self._try(write_json, self.run.options.graph_report, list(self.run.graphs.items()), self.run.made)
         if self.run.options.placement_report:
-            self._try(write_placements, self.run.options.placement_report, list(self.run.placements.items()))
+            found = list(self.run.placements.items())
+            self._try(write_placements, self.run.options.placement_report, found, self.run.made)
         if self.run.options.report:
             title = f"coregate: {self.run.machine_class}"
             self._try(write_report, self.run.options.report, title, list(self.sections(one_by_one)))

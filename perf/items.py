@@ -10,8 +10,8 @@ import pytest
 from perf.judge.verdict import BUDGETS
 from perf.session import Session
 
-ON_REQUEST = ("coldstart", "loading")
-PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3}
+ON_REQUEST = ("coldstart", "loading", "warmup")
+PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3, "test_warmup": 4}
 
 
 def concerning(run: Session, items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -76,7 +76,7 @@ def _key(item: pytest.Item) -> str:
     if "load_subject" in given:
         return str(given["load_subject"].key)
     key = str(given["case"].key) if "case" in given else ""
-    return f"{key}#coldstart" if item.get_closest_marker("coldstart") else key
+    return key + next((f"#{mark}" for mark in ("coldstart", "warmup") if item.get_closest_marker(mark)), "")
 
 
 def _given(item: pytest.Item) -> dict[str, Any]:

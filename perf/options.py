@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ class Options:
     """What the user asked for. `active` is whether this project has cores at all: without, the plugin does nothing."""
 
     root: Path
+    command: str
+    """As it was given: `pytest -m latency …`."""
     core_folders: tuple[Path, ...]
     variant_folders: tuple[Path, ...]
     selection: Selection
@@ -130,6 +133,7 @@ def read_options(config: pytest.Config) -> Options:
     root = config.rootpath
     return Options(
         root=root,
+        command=shlex.join(["pytest", *map(str, config.invocation_params.args)]),
         core_folders=tuple(root / name for name in config.getini("perf_cores")),
         variant_folders=tuple(root / name for name in config.getini("perf_variants")),
         selection=_selection(option),

@@ -31,6 +31,7 @@ MARKS = {
     "perf_budget": "by how much a metric of this test's cases may grow: perf_budget(latency_s=0.1)",
     "latency": "is the variant fast? what a caller waits",
     "coldstart": "how soon does it start? fresh processes; runs only where it is asked for, by -m or by its file",
+    "warmup": "does a warm-up help the request? fresh processes; runs only where it is asked for, by -m or by its file",
     "loading": "how soon are weights in? .pt and .safetensors; runs only where it is asked for, by -m or by its file",
 }
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 
 from perf.catalogue import Catalogue, Selection, expand
-from perf.contract import Case, Skip
+from perf.contract import WEIGHTS, Case, Skip
+
+EAGER = "eager-fp32"
 
 
 def owed(
@@ -20,17 +23,23 @@ def owed(
     if not unmeasured:
         return []
     cases, skips = expand(catalogue, Selection(presets=("*",), devices=selection.devices, matrix="full"))
-    known = {case.key for case in cases}
+    known = {case.key for case in cases} | {_weights(case) for case in cases}
     skipped = {skip.case.key: skip for skip in skips}
     reasons = ((key, _why(key, known, skipped, left_out)) for key in unmeasured)
     return [(key, why) for key, why in reasons if why]
 
 
+def _weights(case: Case) -> str:
+    """What reading the weights of the case's preset is kept under, but for what stands behind the `#`."""
+    return replace(case, variant=EAGER, shape=WEIGHTS).key
+
+
 def _why(key: str, known: Set[str], skipped: Mapping[str, Skip], left_out: Mapping[str, str]) -> str:
     if key in left_out:
         return left_out[key]
-    if key in skipped:
-        return f"cannot run here: {skipped[key].reason}"
+    own = Case.parse(key).key  # a start or a warm-up of a case (`#coldstart`) is there as long as the case is
+    if own in skipped:
+        return f"cannot run here: {skipped[own].reason}"
     return (
-        "" if key in known else "no longer in the catalogue: renamed or removed; delete it from the baseline if meant"
+        "" if own in known else "no longer in the catalogue: renamed or removed; delete it from the baseline if meant"
     )

@@ -17,6 +17,7 @@ from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
 from perf.errors import CoregateError, UnsupportedError
 from perf.measure import machine
+from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
 from perf.measure.ledger import Ledger
@@ -51,7 +52,7 @@ class Session:
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
     budgets: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    controls: ControlWatch = field(default_factory=ControlWatch)
+    controls: ControlWatch = field(default_factory=lambda: ControlWatch(survey=measure_ceilings))
 
     @classmethod
     def start(cls, options: Options, ledger: Ledger | None = None) -> Session:
@@ -83,14 +84,22 @@ class Session:
     def machine_class(self) -> str:
         return machine.machine_class(self.hardware)
 
+    @property
+    def made(self) -> dict[str, str]:
+        """On which machine and by which command: what counts are kept with."""
+        device = "cuda" if "gpu" in self.hardware else "cpu"
+        return {"machine": self.machine_class, "device": device, "command": self.options.command}
+
     def machine_info(self) -> dict[str, Any]:
         """What a run keeps of itself beside its rows: the machine, and what forbids it to become a baseline."""
         return {
             "class": self.machine_class,
+            "command": self.options.command,
             "hardware": self.hardware,
             "software": machine.software(),
             "commit": machine.commit(self.options.root),
             "controls": self.controls.finish(),
+            "ceilings": dict(self.controls.ceilings),
             "wrong": sorted(key for key in self.left_out if key not in self.rows),
             "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := disturbed(row))],
         }

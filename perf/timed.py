@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from perf import fresh
+from perf import fresh, warmup
 from perf.backends.deployed import Deployed
 from perf.check.parity import Parity
 from perf.contract import Case, LoadSubject
@@ -15,6 +15,7 @@ from perf.errors import UnsupportedError
 from perf.measure.device import cold_cache, release, synchronise
 from perf.measure.fresh_load import fresh_load
 from perf.measure.kernels import attach
+from perf.measure.limit import forms, limit_s, moved_bytes
 from perf.measure.meters import COUNTS, host_s, measure_all, meters
 from perf.measure.nvml import CardWatch, open_card
 from perf.measure.nvml import notes as card_notes
@@ -46,6 +47,7 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
         with run.workbench.ledger.span("metering"):
             measured = _meter(run, case, watch)
         notes = {**rounds.notes(), **card_notes(watch.states), "parity": _parity_words(run, case, found)}
+        notes |= _limit_notes(run, case)
         _keep(run, case, benchmark, measured, notes)
     return ""
 
@@ -89,6 +91,18 @@ def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], 
     run.rows[case.key] = row
 
 
+def _limit_notes(run: Session, case: Case) -> dict[str, str]:
+    """What a call must do at the least, and how soon this machine could have done it; where its ceilings are known."""
+    ceilings = run.controls.ceilings
+    cost = run.workbench.cost(case) if ceilings else None
+    if cost is None:
+        return {}
+    form = forms(run.workbench.describe(case)[2])
+    limit = limit_s(cost, form, ceilings)
+    counted = {"flops": f"{cost.flops:.6g}", "moved_bytes": f"{moved_bytes(cost, form):.6g}"}
+    return counted if limit is None else {**counted, "limit_s": f"{limit:.6e}"}
+
+
 def _parity_words(run: Session, case: Case, found: Parity) -> str:
     """Error and limit, as the case's variant is judged: quantised ones by SQNR against the core's floor."""
     core, _, variant, _ = run.workbench.describe(case)
@@ -104,24 +118,56 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
         return run.left_out[case.key]
     loads = _loads(run, case)
     run.workbench.close()
+    benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
+    try:
+        with run.workbench.ledger.span("sampling"):
+            found = replace(benchmark.pedantic(fresh.start, args=(_fresh_spec(run, case),)), loads=loads)
+    except fresh.ChildError as error:
+        run.left_out[key] = str(error)
+        return str(error)
+    run.starts[key] = found
+    run.rows[key] = Row(key, fresh.as_metrics(found), notes=fresh.as_notes(found), workload=run.workload(case))
+    benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
+    return ""
+
+
+def _fresh_spec(run: Session, case: Case) -> fresh.Spec:
     options = run.options
-    spec = fresh.Spec(
+    return fresh.Spec(
         root=str(options.root),
         core_folders=tuple(map(str, options.core_folders)),
         variant_folders=tuple(map(str, options.variant_folders)),
         key=case.key,
         seed=options.seed,
     )
-    benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
+
+
+def request_after_warmup(run: Session, case: Case, benchmark: Any) -> str:
+    """Time the case's first call after a warm-up at its preset's last other shape, and after one at its own, in
+    processes of their own. Empty, or why it was not.
+
+    Raises:
+        UnsupportedError: no warm-up can be wrong: the preset has no other shape, or the variant is built for one.
+    """
+    _, preset, variant, _ = run.workbench.describe(case)
+    others = [shape.name for shape in preset.shapes if shape.name != case.shape]
+    if variant.fixed_shape or not others:
+        raise UnsupportedError("one shape is all that is built: no warm-up at another can be tried")
+    if run.parity_or_none(case) is None:
+        benchmark.skipped = True
+        return run.left_out[case.key]
+    run.workbench.close()
+    benchmark.fullname = benchmark.name = key = f"{case.key}#warmup"
     try:
         with run.workbench.ledger.span("sampling"):
-            found = replace(benchmark.pedantic(fresh.start, args=(spec,)), loads=loads)
+            found = benchmark.pedantic(warmup.requests, args=(_fresh_spec(run, case), case.shape, others[-1]))
     except fresh.ChildError as error:
         run.left_out[key] = str(error)
         return str(error)
-    run.starts[key] = found
-    run.rows[key] = Row(key, fresh.as_metrics(found), workload=run.workload(case))
-    benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
+    notes = {"mismatched_shape": others[-1]}
+    row = Row(key, warmup.as_metrics(found), warmup.as_counters(found), notes, run.workload(case))
+    benchmark.extra_info[FIELD] = to_extra_info(row)
+    run.rows[key] = row
     return ""
 
 

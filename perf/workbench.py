@@ -4,6 +4,7 @@ same object."""
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,8 @@ from perf.check.graphs import watching
 from perf.check.inductor import counting_kernels, noting_state
 from perf.check.localise import localise
 from perf.check.parity import Parity
-from perf.contract import Blueprint, Case, Core, Inputs, Outputs, Preset, Runner, Shape, Variant
+from perf.contract import Blueprint, Case, Core, Cost, Inputs, Outputs, Preset, Runner, Shape, Variant
+from perf.measure.cost import count
 from perf.measure.device import release
 from perf.measure.ledger import Ledger
 from perf.precision import tf32
@@ -62,6 +64,8 @@ class Workbench:
         self._failed: dict[str, Exception] = {}
         self._parity: dict[str, Parity] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
+        self._costs: dict[tuple[str, str, str], Cost | None] = {}
+        self._weightless: dict[tuple[str, str], torch.nn.Module] = {}
 
     def describe(self, case: Case) -> tuple[Core, Preset, Variant, Shape]:
         core = self.catalogue.cores[case.core]
@@ -131,6 +135,27 @@ class Workbench:
         if case.shape not in built.prepared:
             built.prepared[case.shape] = built.runner.prepare(self.inputs(case))
         return built.prepared[case.shape]
+
+    def cost(self, case: Case) -> Cost | None:
+        """The least that a call must do: what the core states; else, of a pure core, counted once on the meta device.
+        None where that cannot be: the core reads values there.
+        """
+        key = (case.core, case.preset, case.shape)
+        if key not in self._costs:
+            core, preset, _, shape = self.describe(case)
+            stated = core.work(shape).cost
+            self._costs[key] = stated if stated or core.impure else self._counted(case, preset)
+        return self._costs[key]
+
+    def _counted(self, case: Case, preset: Preset) -> Cost | None:
+        key = (case.core, case.preset)
+        try:
+            with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
+                if key not in self._weightless:
+                    self._weightless[key] = build_module(preset, "meta", "float32")
+                return count(self._weightless[key], to_device(self.inputs(case), "float32", "meta"))
+        except Exception:  # whatever a core does without values; it then has no limit, and the table says so
+            return None
 
     def inputs(self, case: Case) -> Inputs:
         _, preset, _, shape = self.describe(case)

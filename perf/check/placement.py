@@ -41,6 +41,7 @@ class Placement:
         return {
             "providers": list(self.providers),
             "counters": dict(self.counted),
+            "levels": dict(self.levels),
             "quantized_share": self.quantized_share,
             "nodes": [asdict(node) for node in self.nodes],
         }

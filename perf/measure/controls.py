@@ -56,11 +56,15 @@ def measure_controls(
 
 @dataclass
 class ControlWatch:
-    """The controls of one run, before its first case and after its last; off until it is `wanted`."""
+    """The controls of one run, before its first case and after its last; off until it is `wanted`. `ceilings` are what
+    `survey` finds beside the first, empty until then.
+    """
 
     wanted: bool = False
     measure: Callable[[str], Mapping[str, float]] = measure_controls
+    survey: Callable[[str], Mapping[str, float]] = lambda device: {}
     device: str = ""
+    ceilings: Mapping[str, float] = field(default_factory=dict)
     _seen: list[Mapping[str, float]] = field(default_factory=list)
 
     def start(self, device: str) -> None:
@@ -68,6 +72,7 @@ class ControlWatch:
         if self.wanted and not self._seen:
             self.device = device
             self._seen.append(self.measure(device))
+            self.ceilings = self.survey(device)
 
     def finish(self) -> dict[str, float]:
         """Seconds by name, the mean of both on logs; empty where no case was timed. Measured once."""

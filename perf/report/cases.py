@@ -9,7 +9,11 @@ from perf.contract import Case, Skip
 from perf.outcome import FAILING, Row, Verdict, Word
 from perf.report.grouped import Teller, Told, grouped
 
-HEADINGS = ("variant", "parity", "graphs", "latency", "iqr", "busy", "peak", "x eager", "baseline", "verdict")
+HEADINGS = (
+    *("variant", "parity", "graphs", "latency", "iqr", "busy", "peak"),
+    *("x eager", "of limit", "baseline", "verdict"),
+)
+OF_LIMIT = HEADINGS.index("of limit")
 EAGER = "eager-fp32"
 LATENCY = "latency_s"
 BUSY = ("device_s", "cpu_s")
@@ -30,7 +34,8 @@ def case_table(
         lines.append([block])
         eager = rows.get(block.replace(" ", "/").replace("*", EAGER))
         lines += [_line(key, rows.get(key), judged.get(key), eager, left_out) for key in members]
-    return [*align([list(HEADINGS), *lines]), *_legend(verdicts, left_out, tell)]
+    known = any("limit_s" in row.notes for row in rows.values())
+    return [*align(_without_limit([list(HEADINGS), *lines], known)), *_legend(verdicts, left_out, tell)]
 
 
 def skip_lines(skips: Iterable[Skip]) -> list[str]:
@@ -86,7 +91,7 @@ def _line(
     name = f"  {Case.parse(key).variant}"
     word = str(verdict.word) if verdict else str(Word.WRONG) if key in left_out else "-"
     if row is None:
-        return [name, "fails" if key in left_out else "-", *"-" * 6, _baseline(verdict), word]
+        return [name, "fails" if key in left_out else "-", *"-" * 7, _baseline(verdict), word]
     latency = row.metrics[LATENCY]
     beside = f"{eager.metrics[LATENCY] / latency:.2f}x" if eager else "-"
     spread = f"±{float(row.notes['iqr_s']) / 2 / latency:.1%}" if "iqr_s" in row.notes else "-"
@@ -99,9 +104,24 @@ def _line(
         _first_of(row, BUSY, seconds),
         _first_of(row, PEAK, size),
         beside,
+        of_limit(row),
         _baseline(verdict),
         word,
     ]
+
+
+def of_limit(row: Row) -> str:
+    """How much of the machine's limit a row reaches: the least time the call could take, over kernel time on a GPU and
+    latency on a CPU. `-` where the limit is not known.
+    """
+    if "limit_s" not in row.notes:
+        return "-"
+    return f"{float(row.notes['limit_s']) / row.metrics.get('device_s', row.metrics[LATENCY]):.0%}"
+
+
+def _without_limit(lines: Sequence[list[str]], known: bool) -> list[list[str]]:
+    """A column that nothing stands in is left away."""
+    return [line if known or len(line) == 1 else [*line[:OF_LIMIT], *line[OF_LIMIT + 1 :]] for line in lines]
 
 
 def _first_of(row: Row, names: Iterable[str], shown: Callable[[float], str]) -> str:

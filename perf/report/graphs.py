@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -33,14 +33,16 @@ def graph_table(rows: Rows) -> list[str]:
     return [*lines, _sum(rows)]
 
 
-def write_json(path: Path, rows: Rows) -> None:
-    """`{"schema": 1, "torch": version, "rows": [{"name": …, "counters": …, "breaks": […], "recompiles": […]}]}`.
+def write_json(path: Path, rows: Rows, made: Mapping[str, str]) -> None:
+    """`{"schema": 1, "torch": version, "made": …, "rows": [{"name": …, "counters": …, "breaks": […], …}]}`; `made` says
+    on which machine and by which command.
 
     Raises:
         CoregateError: `path` cannot be written; what was there is left as it was.
     """
     found = [{"name": name, **report.as_json()} for name, report in rows]
-    text = json.dumps({"schema": SCHEMA, "torch": version("torch"), "rows": found}, indent=2, ensure_ascii=False)
+    document = {"schema": SCHEMA, "torch": version("torch"), "made": dict(made), "rows": found}
+    text = json.dumps(document, indent=2, ensure_ascii=False)
     write_atomically(path, text + "\n")
 
 

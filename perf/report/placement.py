@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -45,14 +45,15 @@ def placement_table(rows: Rows) -> list[str]:
     return table
 
 
-def write_placements(path: Path, rows: Rows) -> None:
-    """`{"schema": 1, "onnxruntime": version, "rows": [{"name": …, "providers": …, "counters": …, "nodes": […]}]}`.
+def write_placements(path: Path, rows: Rows, made: Mapping[str, str]) -> None:
+    """`{"schema": 1, "onnxruntime": version, "made": …, "rows": [{"name": …, "providers": …, "counters": …, …}]}`;
+    `made` says on which machine and by which command.
 
     Raises:
         CoregateError: `path` cannot be written; what was there is left as it was.
     """
     found = [{"name": key, **placement.as_json()} for key, placement in rows]
-    document = {"schema": SCHEMA, "onnxruntime": _onnxruntime(), "rows": found}
+    document = {"schema": SCHEMA, "onnxruntime": _onnxruntime(), "made": dict(made), "rows": found}
     write_atomically(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 

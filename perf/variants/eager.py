@@ -86,15 +86,18 @@ def variant(
     missing: Need = device_present,
     standard_on: tuple[str, ...] = ("cpu", "cuda"),
     lossy: bool = False,
+    products: str = "",
 ) -> Variant:
     options = {"around": name.removeprefix("eager-")}
     made = partial(build, dtype=dtype, around=around)
-    return Variant(name, made, dtype, missing=missing, standard_on=standard_on, lossy=lossy, options=options)
+    return Variant(
+        name, made, dtype, missing=missing, standard_on=standard_on, lossy=lossy, options=options, products=products
+    )
 
 
 VARIANTS = [
     *(variant(f"eager-{short}", dtype=dtype) for short, dtype in DTYPES.items()),
-    variant("eager-tf32", rounded, missing=cuda_only, standard_on=("cuda",), lossy=True),
+    variant("eager-tf32", rounded, missing=cuda_only, standard_on=("cuda",), lossy=True, products="tf32"),
     variant("eager-inference_mode", torch.inference_mode, standard_on=()),
     *(
         Variant(

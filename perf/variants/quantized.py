@@ -34,6 +34,9 @@ SIGNED = SessionSpec(config={"session.qdqisint8allowed": "1"})
 
 FLOAT8_CAPABILITY = (8, 9)
 
+KEPT_IN = {"int8wo": "int8", "int8dyn": "int8", "fp8": "float8_e4m3fn"}
+"""By torchao's scheme, the dtype of weights; but for `wo`, weights only, it is multiplied in as well."""
+
 
 def build_onnx(blueprint: Blueprint, recipe: Recipe, session: SessionSpec) -> QuantizedRunner:
     from perf.backends.quantized_onnx import QuantizedRunner, quantize
@@ -56,6 +59,8 @@ def onnx_variant(
         standard_on=standard_on,
         lossy=True,
         exports=True,
+        products="int8",
+        weights="int8",
         options={"providers": session.providers, **chosen(session), **asdict(recipe)},
     )
 
@@ -78,6 +83,8 @@ def torchao_variant(
         standard_on=standard,
         lossy=True,
         options={"scheme": scheme, "compiled": compiled},
+        weights=KEPT_IN[scheme],
+        products="" if scheme.endswith("wo") else KEPT_IN[scheme],
     )
 
 

@@ -92,9 +92,9 @@ def test_a_child_that_fails_says_its_last_line(project: Project) -> None:
 def test_the_suite_runs_only_where_it_is_asked_for(project: Project) -> None:
     quiet = project.run("--variant", "eager-fp32", "--collect-only", "-q")
     quiet.stdout.no_fnmatch_line("*test_coldstart*")
-    quiet.stdout.fnmatch_lines(["*3 deselected*"])  # one start, two formats of weights
+    quiet.stdout.fnmatch_lines(["*4 deselected*"])  # one start, one warm-up, two formats of weights
     result = project.run("--variant", "eager-fp32", "-m", "coldstart")
-    result.assert_outcomes(passed=1, deselected=5)
+    result.assert_outcomes(passed=1, deselected=6)
     result.stdout.fnmatch_lines(
         ["*coregate: cold start*", "*import *cold *warm *pays back after*", "*eager-fp32*0 cold, 0 warm"]
     )

@@ -72,7 +72,7 @@ def test_a_long_reason_is_cut_and_its_places_are_not() -> None:
 
 def test_the_file_holds_everything(tmp_path: Path) -> None:
     path = tmp_path / "new" / "graphs.json"
-    write_json(path, [("a", PASSES), ("b", BROKEN)])
+    write_json(path, [("a", PASSES), ("b", BROKEN)], {"machine": "m"})
     found = json.loads(path.read_text(encoding="utf8"))
     assert (found["schema"], found["torch"]) == (1, version("torch"))
     assert found["rows"][1] == {
@@ -94,5 +94,5 @@ def test_a_path_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> N
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "file" / "graphs.json", tmp_path / "folder"):
         with pytest.raises(CoregateError, match=r"^cannot write .*$"):
-            write_json(path, [("a", PASSES)])
+            write_json(path, [("a", PASSES)], {})
     assert sorted(item.name for item in tmp_path.iterdir()) == ["file", "folder"]

@@ -167,7 +167,7 @@ def test_sizes_have_a_unit(count: int, said: str) -> None:
 def test_the_file_holds_everything(tmp_path: Path) -> None:
     path = tmp_path / "new" / "placement.json"
     found = placement(PUSHED, "CUDA")
-    write_placements(path, [("toy", found)])
+    write_placements(path, [("toy", found)], {"machine": "m"})
     document = json.loads(path.read_text(encoding="utf8"))
     assert (document["schema"], document["onnxruntime"]) == (1, version("onnxruntime-gpu"))
     (row,) = document["rows"]
@@ -179,7 +179,7 @@ def test_the_file_holds_everything(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CoregateError, match=r"^cannot write .*$"):
-        write_placements(tmp_path / "file" / "placement.json", [])
+        write_placements(tmp_path / "file" / "placement.json", [], {})
 
 
 def test_the_table_is_printed_when_everything_passes(project: Project) -> None:

@@ -27,6 +27,17 @@ def timed(project: Project, *options: str) -> dict[str, Any]:
     return found
 
 
+def test_a_kept_run_knows_its_ceilings_and_each_row_its_limit(project: Project) -> None:
+    """The toy's two layers, 16 to 32 to 7 wide with their biases, on five rows."""
+    row = timed(project)["extra_info"]["coregate"]
+    ceilings = json.loads((project.path / "run.json").read_text())["machine_info"]["coregate"]["ceilings"]
+    assert set(ceilings) >= {"float32", "copy"}
+    flops, moved = 2 * 5 * (16 * 32 + 32 * 7), 4 * (17 * 32 + 33 * 7 + 5 * 16 + 5 * 7)
+    assert (float(row["notes"]["flops"]), float(row["notes"]["moved_bytes"])) == (flops, moved)
+    limit_s = max(flops / ceilings["float32"], moved / ceilings["copy"])
+    assert abs(float(row["notes"]["limit_s"]) / limit_s - 1) < 1e-5
+
+
 def test_the_row_holds_what_the_meters_found_and_how_it_was_sampled(project: Project) -> None:
     entry = timed(project, "--shape", "b5")
     row = entry["extra_info"]["coregate"]

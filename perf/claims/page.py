@@ -1,0 +1,77 @@
+"""`docs/claims.md`: every claim with their figure and ours in one table, and below what each answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from perf.claims.judge import Line, unanswered
+from perf.claims.words import OPEN, Finding, Table
+
+HEADINGS = ("claim", "theirs", "ours", "machine", "verdict")
+INTRODUCTION = """\
+# Claims, measured again
+
+What the sources claim of optimised models, and what our records say. This page is computed: `python -m perf report
+--claims` reads the accepted runs in `perf/baselines/` and the result files in `docs/results/`, each of which holds the
+command that made it. «Theirs» are the sources' figures, on their machines."""
+
+
+def page(lines: Sequence[Line]) -> str:
+    """Markdown. Lines of one claim follow each other."""
+    summary = [HEADINGS, *map(_row, lines)]
+    parts = [INTRODUCTION, "\n".join(markdown_table(summary)), _count(lines)]
+    parts += ["\n\n".join(_section(list(group))) for _, group in groupby(lines, key=lambda line: line.claim.name)]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown_table(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Headings first. A bar in a cell would end it, and is written as HTML."""
+    for at, row in enumerate(table):
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+        if at == 0:
+            yield f"|{' --- |' * len(row)}"
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    answer = line.answer
+    because = f": {answer.because}" if answer.because else ""
+    said = "see below" if answer.finding is Finding.UNMEASURED else answer.figure
+    return f"[{line.claim.name}](#{_anchor(line)})", line.claim.theirs, said, line.machine, f"{answer.finding}{because}"
+
+
+def _count(lines: Sequence[Line]) -> str:
+    words = {line.claim.name: line.answer.finding for line in lines if line.answer.finding not in OPEN}
+    counted = ", ".join(f"{n} {word}" for word in Finding if (n := sum(found is word for found in words.values())))
+    still = unanswered(lines)
+    said = f"{counted}; not answered yet: {', '.join(still)}." if still else f"{counted}."
+    return said.removeprefix("; ").capitalize() if not counted else said
+
+
+def _section(lines: Sequence[Line]) -> Iterator[str]:
+    claim = lines[0].claim
+    yield f"## {claim.name}"
+    yield claim.says
+    for line in lines:
+        because = f": {line.answer.because}" if line.answer.because else ""
+        yield f"**{line.machine}**: {line.answer.finding}{because}. {_sentence(line.answer.figure)}"
+        if line.answer.table:
+            yield "\n".join(markdown_table(_padded(line.answer.table)))
+        if line.commands and line.answer.finding is not Finding.UNMEASURED:
+            yield "\n".join(["```console", *(f"$ {command}" for command in line.commands), "```"])
+    if claim.why:
+        yield claim.why
+
+
+def _padded(table: Table) -> Table:
+    width = max(map(len, table))
+    return tuple((*row, *[""] * (width - len(row))) for row in table)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "`")) else ".")
+
+
+def _anchor(line: Line) -> str:
+    """As GitHub makes it of a heading."""
+    return "".join(c for c in line.claim.name.lower().replace(" ", "-") if c.isalnum() or c in "-_")

@@ -1,0 +1,215 @@
+"""Claims beside made-up records: each word, what is missing, what was measured elsewhere, and the page that says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perf.__main__ import main
+from perf.claims.answers import fastest, geometric_mean, pairs, span, time
+from perf.claims.evidence import UNTOLD, MissingError, Reading, gather, read_record, readings
+from perf.claims.judge import judge, unanswered
+from perf.claims.page import markdown_table, page
+from perf.claims.words import Answer, Claim, Counting, Finding, Proof, Recording
+from perf.errors import CoregateError
+from tests.engine.claim_toys import COMMAND, reading, record, row
+from tests.engine.runs import entry, write_run
+
+KEY, FAST = "toy/tiny/eager-fp32/b5/cpu", "toy/tiny/fast/b5/cpu"
+MADE = Recording("c1-toy", "-m latency --core toy")
+
+
+def gain(found: Reading) -> Answer:
+    """Holds from twice as fast, depends below, fails where it is slower."""
+    (pair,) = pairs(found, "eager-fp32", "fast")
+    word = Finding.HOLDS if pair.ratio >= 2 else Finding.DEPENDS if pair.ratio > 1 else Finding.FAILS
+    return Answer(f"{pair.ratio:.2f}×", word, table=(("a|b", "c"), ("1", "2")))
+
+
+CLAIM = Claim("C1", "Compiled is twice as fast.", "2×", gain, (MADE,), why="Prose.")
+
+
+@pytest.mark.parametrize(("fast_s", "finding"), [(0.25, Finding.HOLDS), (0.5, Finding.DEPENDS), (0.625, Finding.FAILS)])
+def test_each_word_follows_from_the_rows(fast_s: float, finding: Finding) -> None:
+    (line,) = judge([CLAIM], readings([record(row(KEY, 0.6), row(FAST, fast_s))]))
+    assert (line.answer.finding, line.machine, line.commands) == (finding, "a-cpu-2c", (COMMAND,))
+    assert unanswered([line]) == []
+
+
+@pytest.mark.parametrize("rows", [(), (row(KEY, 0.5),), (row(FAST, 0.5),), (row(KEY, 0.5), row(FAST))])
+def test_without_its_rows_a_claim_is_not_measured_and_says_what_to_run(rows: tuple[object, ...]) -> None:
+    (line,) = judge([CLAIM], readings([record(*rows)]))  # type: ignore[arg-type]
+    assert line.answer.finding is Finding.UNMEASURED
+    assert line.commands == ("pytest -m latency --core toy --benchmark-storage=docs/results --benchmark-save=c1-toy",)
+    assert line.commands[0] in line.answer.figure
+    assert unanswered([line]) == ["C1"]
+
+
+def test_a_claim_about_a_gpu_is_not_answered_by_a_cpu() -> None:
+    claim = Claim("C1", "On a GPU.", "2×", gain, (MADE,), device="cuda")
+    rows = row(KEY, 0.5), row(FAST, 0.25)
+    on_cpu, still = judge([claim], readings([record(*rows)]))
+    assert (on_cpu.answer.finding, on_cpu.answer.figure) == (Finding.ELSEWHERE, "2.00×")
+    assert on_cpu.answer.because == "the claim is about a GPU"
+    assert (still.answer.finding, still.machine) == (Finding.UNMEASURED, "a GPU")
+    assert unanswered([on_cpu, still]) == ["C1"]
+    both = judge([claim], readings([record(*rows), record(*rows, machine="a-card", device="cuda")]))
+    assert [(line.machine, line.answer.finding) for line in both] == [
+        ("a-card", Finding.HOLDS),
+        ("a-cpu-2c", Finding.ELSEWHERE),
+    ]
+    assert unanswered(both) == []
+
+
+def test_a_proof_needs_no_record() -> None:
+    (line,) = judge([Claim("C5", "Refused.", "-", Proof("it is refused", "pytest tests/x.py"))], [])
+    assert (line.answer, line.commands) == (Answer("it is refused", Finding.HOLDS), ("pytest tests/x.py",))
+
+
+def test_a_run_is_one_value_and_counters_and_notes_are_the_newest_runs() -> None:
+    runs = [
+        record(row(KEY, value, notes={"n": str(at)}, graphs=at), at=at, command=f"run {at}")
+        for at, value in enumerate((0.5, 0.125, 0.25), start=1)
+    ]
+    (found,) = readings(runs)
+    assert (found.value(KEY), found.counter(KEY, "graphs"), found.note(KEY, "n")) == (0.25, 3, "3")
+    assert [item.command for item in found.used.values()] == ["run 1", "run 2", "run 3"]
+    assert found.counter(KEY, "breaks") == 0
+    for absent in (lambda: found.value(KEY, "device_s"), lambda: found.note(KEY, "x"), lambda: found.keys("x*")):
+        with pytest.raises(MissingError):
+            absent()
+
+
+def test_commands_are_those_of_the_files_that_were_read() -> None:
+    other = record(row("other/tiny/fast/b5/cpu", 1.0), at=2, command="another")
+    untold = record(row(FAST, 0.25), at=3, command=UNTOLD)
+    (line,) = judge([CLAIM], readings([record(row(KEY, 0.5)), other, untold]))
+    assert line.commands == (COMMAND,)
+
+
+def test_pairs_are_of_one_case_in_two_variants() -> None:
+    rows = row(KEY, 0.6), row(FAST, 0.3), row("toy/tiny/eager-fp32/b9/cpu", 1.0), row(f"{KEY}#coldstart", cold_s=1.0)
+    (pair,) = pairs(reading(*rows), "eager-fp32", "fast")
+    assert (pair.case.shape, pair.first, pair.second, pair.ratio) == ("b5", 0.6, 0.3, 2.0)
+    with pytest.raises(MissingError):
+        pairs(reading(*rows), "eager-fp32", "fast", cores=("other",))
+
+
+def test_time_is_the_devices_where_it_has_its_own() -> None:
+    found = reading(row(KEY, 0.6, device_s=0.1), row(FAST, 0.3))
+    assert (time(found, KEY), time(found, FAST), fastest(found, [KEY, FAST, "absent/a/b/c/d"])) == (0.1, 0.3, FAST)
+    with pytest.raises(MissingError):
+        fastest(found, ["absent/a/b/c/d"])
+
+
+def test_ratios_in_words() -> None:
+    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+    assert (span([1.204, 1.196]), span([2.0, 0.5])) == ("1.20×", "0.50× to 2.00×")
+
+
+# Files
+
+
+def test_runs_counts_and_placements_are_gathered_by_machine(tmp_path: Path) -> None:
+    state = {"hardware": {"gpu": "A Card"}, "command": COMMAND}
+    write_run(tmp_path / "base" / "a-card" / "0001_x.json", entry(), machine="a-card", **state)
+    write_run(tmp_path / "results" / "a-cpu-2c" / "0001_c1.json", entry())
+    made = {"machine": "a-card", "device": "cuda", "command": "pytest -m placement"}
+    counted = {"name": "toy/tiny/cpu/dynamic=None", "counters": {"graphs": 2}}
+    placed = {"name": KEY, "counters": {"opset": 20}, "levels": {"all": 3}, "providers": ["CUDA", "CPU"]}
+    (tmp_path / "results" / "c2.json").write_text(json.dumps({"torch": "2", "rows": [counted]}))
+    (tmp_path / "results" / "c3.json").write_text(json.dumps({"onnxruntime": "1", "made": made, "rows": [placed]}))
+    (tmp_path / "base" / "counters.json").write_text("{}")
+    found = readings(gather(tmp_path / "base", tmp_path / "results"))
+    assert [(item.machine, item.device) for item in found] == [("a-card", "cuda"), ("a-cpu-2c", "cpu"), ("any", "cpu")]
+    assert found[0].value(KEY) == 0.5
+    assert found[0].counter(f"placement:{KEY}", "opset") == 20
+    assert found[0].counter(f"placement:{KEY}", "nodes_at_all") == 3
+    assert found[0].note(f"placement:{KEY}", "providers") == "CUDA, CPU"
+    assert {item.command for item in found[0].used.values()} == {COMMAND, "pytest -m placement"}
+    assert found[2].counter("graphs:toy/tiny/cpu/dynamic=None", "graphs") == 2
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"rows": [{}]}', '{"benchmarks": [], "machine_info": 3}'])
+def test_a_file_that_is_no_result_is_the_users_to_mend(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(CoregateError, match=r"x\.json is (no result|damaged)"):
+        read_record(tmp_path / "x.json")
+
+
+def test_a_recordings_command_names_its_file() -> None:
+    counting = Counting("c6", "-m placement", "--placement-report")
+    assert counting.command == "pytest -m placement --placement-report=docs/results/c6.json"
+
+
+# The page
+
+
+def test_the_page_has_a_row_and_a_section_a_claim() -> None:
+    slow = Claim("C2", "Slow.", "-", gain, (MADE,), device="cuda")
+    lines = page(judge([CLAIM, slow], readings([record(row(KEY, 0.5), row(FAST, 0.25))]))).splitlines()
+    assert "| [C1](#c1) | 2× | 2.00× | a-cpu-2c | holds |" in lines
+    assert "| [C2](#c2) | - | see below | a GPU | not measured yet |" in lines
+    assert "1 holds; not answered yet: C2." in lines
+    assert "**a-cpu-2c**: holds. 2.00×." in lines
+    assert lines[lines.index("## C1") :][6:13] == [
+        "| a&#124;b | c |",
+        "| --- | --- |",
+        "| 1 | 2 |",
+        "",
+        "```console",
+        f"$ {COMMAND}",
+        "```",
+    ]
+    assert "Prose." in lines
+
+
+def test_tables_are_markdown() -> None:
+    assert list(markdown_table((("a", "b"), ("1", "2")))) == ["| a | b |", "| --- | --- |", "| 1 | 2 |"]
+
+
+CLAIMS_FILE = """
+from perf.claims.answers import pairs
+from perf.claims.words import Answer, Claim, Finding, Recording
+
+
+def answer(found):
+    return Answer(f"{pairs(found, 'eager-fp32', 'fast')[0].ratio:.2f}×", Finding.HOLDS)
+
+
+CLAIMS = [
+    Claim("C10", "Ten.", "-", answer, (Recording("c10", "-m latency"),)),
+    Claim("C2", "Two.", "-", answer, (Recording("c2", "-m latency"),)),
+]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "toyclaims").mkdir()
+    (tmp_path / "toyclaims" / f"{tmp_path.name}.py").write_text(CLAIMS_FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_the_command_writes_the_page_and_is_strict_where_asked(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.delitem(sys.modules, "toyclaims", raising=False)
+    asked = ("report", "--claims", "--claims-from", "toyclaims")
+    assert main(asked) == 0
+    assert main((*asked, "--strict")) == 1
+    assert capsys.readouterr().err.splitlines() == ["not answered yet: C2, C10"] * 2
+    write_run(project / "docs/results/c2.json", entry(latency_s=1.0), entry(FAST, latency_s=0.25))
+    assert main((*asked, "--strict")) == 0
+    assert "| [C2](#c2) | - | 4.00× | a-cpu-2c | holds |" in (project / "docs/claims.md").read_text().splitlines()
+
+
+def test_a_report_of_nothing_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("report",)) == 4
+    assert "--claims" in capsys.readouterr().err
