@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pytest
+import torch
 from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
 from perf.measure.kernels import Activity, KernelMeter, activities, after_lead, busy_s, cuda_trace, total_s
 
@@ -34,24 +36,60 @@ def test_sum_and_union(intervals: list[tuple[float, float]], total: float, busy:
     assert busy_s(spans(*intervals)) == busy
 
 
-def event(name: str, start_us: float, end_us: float, **more: object) -> SimpleNamespace:
-    span = SimpleNamespace(start=start_us, end=end_us)
-    return SimpleNamespace(**{"name": name, "time_range": span, "device_type": DeviceType.CUDA, **more})
+@dataclass
+class Raw:
+    """As torch's own events are: everything is a call, times are nanoseconds since 1970."""
+
+    kernel: str
+    from_ns: int
+    for_ns: int
+    device: DeviceType = DeviceType.CUDA
+    drawn: bool = False
+
+    def name(self) -> str:
+        return self.kernel
+
+    def start_ns(self) -> int:
+        return 1_764_300_000_000_000_000 + self.from_ns
+
+    def duration_ns(self) -> int:
+        return self.for_ns
+
+    def device_type(self) -> DeviceType:
+        return self.device
+
+    def is_user_annotation(self) -> bool:
+        return self.drawn
 
 
 def test_only_what_the_device_did_is_taken_from_a_profile() -> None:
+    """Of two kernels that follow each other by 1 ns; what is left of such a moment in a float64 is 256 ns."""
     found = activities(
         [
-            event("gemm", 10.0, 30.0, is_user_annotation=False),
-            event("Torch-Compiled Region: 0/0", 0.0, 90.0, is_user_annotation=True),
-            event("cudaLaunchKernel", 0.0, 5.0, device_type=DeviceType.CPU),
-            event("Memcpy DtoH (Device -> Pageable)", 40.0, 41.5),  # torch without the attribute
+            Raw("gemm", 10_000, 20_000),
+            Raw("Torch-Compiled Region: 0/0", 0, 90_000, drawn=True),
+            Raw("cudaLaunchKernel", 0, 5_000, DeviceType.CPU),
+            Raw("Memcpy DtoH (Device -> Pageable)", 30_001, 10_000),
         ]
     )
     assert [item.name for item in found] == ["gemm", "Memcpy DtoH (Device -> Pageable)"]
     assert [item.is_kernel for item in found] == [True, False]
-    assert found[0].start_s == pytest.approx(10e-6)
-    assert total_s(found) == pytest.approx(21.5e-6)
+    assert [item.start_s for item in found] == pytest.approx([0.0, 20_001e-9], abs=1e-12)
+    assert total_s(found) == busy_s(found) == pytest.approx(30_000e-9, abs=1e-12)
+
+
+def test_torchs_events_are_such_as_are_read_here() -> None:
+    """Of the CPU: there is no other device everywhere."""
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        torch.ones(3).sum()
+    assert recorded.profiler is not None
+    results = recorded.profiler.kineto_results
+    assert results is not None
+    ones = [event for event in results.events() if event.name() == "aten::ones"]
+    assert [event.device_type().name for event in ones] == ["CPU"]
+    (parsed,) = (event for event in recorded.events() or () if event.name == "aten::ones")
+    assert ones[0].duration_ns() == pytest.approx(parsed.time_range.elapsed_us() * 1e3, abs=1)
+    assert activities(results.events()) == []
 
 
 def test_a_call_is_a_tenth_of_ten() -> None:
