@@ -15,6 +15,7 @@ PYTHON ?= python3
 EXTRAS ?= onnx,gpu,serve,quant,cores,study,dev
 BENCH ?= --core deeplabv3
 NIGHTLY ?=
+PRECOMPILE ?= 4
 VENV_FLAGS ?=
 TEST_VARIANTS ?= eager-fp32 eager-bf16 aot_eager onnx-cpu-fp32
 INDUCTOR_CORES ?= deeplabv3 flux-clip llasa-tokens-vectorised
@@ -61,7 +62,7 @@ CHECKS := parity or graphbreaks or recompiles or placement or latency or coldsta
 nightly: env
 	@mkdir -p nightly
 	$(BIN)/python -m pytest perf/suites -m "$(CHECKS)" --require-baseline --strict-catalogue \
-	  --benchmark-compare --benchmark-autosave --benchmark-json=nightly/run.json --report=nightly/report.md \
+	  --precompile $(PRECOMPILE) --benchmark-compare --benchmark-autosave --benchmark-json=nightly/run.json --report=nightly/report.md \
 	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json $(NIGHTLY) \
 	  ; status=$$?; echo $$status > nightly/status; exit $$status
 

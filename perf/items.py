@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from perf.contract import Case
 from perf.judge.verdict import BUDGETS
 from perf.session import Session
 
@@ -22,6 +23,12 @@ def concerning(run: Session, items: Iterable[pytest.Item]) -> list[pytest.Item]:
 def chosen(run: Session, items: Iterable[pytest.Item], words: Sequence[str]) -> list[pytest.Item]:
     """Those that were asked for. `words` are where the user may have asked for a mark: `-m` and the paths."""
     return [item for item in items if _asked_for(run, item, words)]
+
+
+def cases_of(items: Iterable[pytest.Item]) -> list[Case]:
+    """The cases that will run, each once, in their order; those that are skipped are none."""
+    found = (_given(item)["case"] for item in items if "case" in _given(item) and not item.get_closest_marker("skip"))
+    return list(dict.fromkeys(found))
 
 
 def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:

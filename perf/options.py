@@ -47,6 +47,8 @@ class Options:
     save: str | None
     cases: tuple[str, ...]
     """Keys from `--case`; empty where none was given."""
+    precompile: int
+    """Processes that compile what is timed, before anything is; 0 for none."""
     confirm: int
     inconclusive: str
     require_baseline: bool
@@ -96,6 +98,13 @@ def _add_choices(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--case", action="append", default=[], metavar="KEY", help="run this case alone, by its key; repeatable"
     )
+    group.addoption(
+        "--precompile",
+        type=_times,
+        default=0,
+        metavar="N",
+        help="compile in N processes before anything is timed (default: 0, each case when its turn comes)",
+    )
     group.addoption("--weights", action="append", default=[], metavar="CORE=PATH", help="run CORE with this checkpoint")
 
 
@@ -142,6 +151,7 @@ def read_options(config: pytest.Config) -> Options:
         compare=getattr(option, "benchmark_compare", None),
         save=getattr(option, "benchmark_save", None),
         cases=tuple(option.case),
+        precompile=option.precompile,
         confirm=option.confirm,
         inconclusive=option.inconclusive,
         require_baseline=option.require_baseline,

@@ -175,6 +175,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """What is to be compiled is compiled now, where `--precompile` asks for it; then the tests run as ever."""
+    run = session.config.stash.get(SESSION, None)
+    if run is None or not run.options.precompile or session.config.option.collectonly:
+        return
+    from perf.items import cases_of
+    from perf.precompile import precompile, worth_it
+
+    tell = session.config.stash[GATE].again.tell
+    with run.workbench.ledger.span("precompiling"):
+        list(precompile(run.options, worth_it(run, cases_of(session.items)), run.options.precompile, tell))
+
+
 @pytest.fixture(scope="session")
 def gate_session(pytestconfig: pytest.Config) -> Iterator[Session]:
     """What this run knows; the suites ask it. Closes the last variant on the way out.

@@ -1,0 +1,86 @@
+"""What compiles is compiled before anything is timed, by several processes at once, into the caches that the run reads.
+
+Most of a compiled case's time is its compiler's, on one core while the others idle; but a compiler beside a measurement
+would be measured too. So it happens before: each process builds a case, calls it once, and gives it up again.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from time import perf_counter
+
+from perf.contract import Case
+from perf.errors import CoregateError, UnsupportedError
+from perf.measure.device import synchronise
+from perf.options import Options
+from perf.session import Session, first_line
+
+UNCOMPILED = "eager"
+"""The family of variants in which nothing is compiled, exported or converted."""
+
+_HERE: list[Session] = []
+"""The session of a process that compiles."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What came of one case: `seconds` that it took its process, and why it did not build, if it did not. That is no
+    verdict: the run meets the case again."""
+
+    key: str
+    seconds: float
+    why: str = ""
+
+
+def worth_it(run: Session, cases: Iterable[Case]) -> list[Case]:
+    """Those with something to compile, each variant of a preset once, in their order."""
+    seen: dict[tuple[str, ...], Case] = {}
+    for case in cases:
+        variant = run.catalogue.variants[case.variant]
+        if variant.family != UNCOMPILED:
+            shape = case.shape if variant.fixed_shape else ""
+            seen.setdefault((case.core, case.preset, case.variant, case.device, shape), case)
+    return list(seen.values())
+
+
+def precompile(
+    options: Options, cases: Sequence[Case], processes: int, tell: Callable[[str], object]
+) -> Iterator[Compiled]:
+    """Build each of `cases` in one of `processes` fresh processes, which are gone at the end. Where one of them is
+    killed there is no telling over which case: the rest is left to the run.
+    """
+    context = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(processes, context, _begin, (options,)) as pool:
+            futures = [pool.submit(compile_case, case.key) for case in cases]
+            for number, future in enumerate(as_completed(futures), start=1):
+                one = future.result()
+                tell(f"compiled {number} of {len(cases)}: {one.key}, {one.why or f'{one.seconds:.0f} s'}")
+                yield one
+    except BrokenProcessPool:
+        tell("a compiling process was killed: what is left is compiled when its turn comes")
+
+
+def _begin(options: Options) -> None:
+    """In each process, once."""
+    _HERE.append(Session.start(options))
+
+
+def compile_case(key: str) -> Compiled:
+    """In one of the processes."""
+    begun, workbench, case = perf_counter(), _HERE[0].workbench, Case.parse(key)
+    try:
+        runner, prepared = workbench.built(case).runner, workbench.prepared(case)
+        runner.run(prepared)
+        synchronise(case.device)
+        why = ""
+    except (UnsupportedError, CoregateError) as reason:
+        why = str(reason)
+    except Exception as error:
+        why = first_line(error)
+    workbench.close()
+    return Compiled(key, perf_counter() - begun, why)

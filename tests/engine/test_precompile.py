@@ -1,0 +1,87 @@
+"""Compiling before timing: real processes on a toy, each variant once, and what does not build there does no harm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perf.contract import Case, Variant
+from perf.precompile import worth_it
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+PIDS = """
+import os
+from pathlib import Path
+from perf.contract import Variant
+from perf.runners import ModuleRunner
+
+
+def noted(plan):
+    with Path({folder!r}, "pids").open("a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    return ModuleRunner(plan.module("float32"), "float32", plan.device)
+
+
+def broken(plan):
+    raise RuntimeError("no such compiler\\nand more")
+
+
+def killed(plan):
+    if Path({folder!r}, "main").read_text() != str(os.getpid()):
+        os.kill(os.getpid(), 9)
+    return noted(plan)
+
+
+VARIANTS = [Variant(name, build, standard_on=()) for name, build in
+            (("way-noted", noted), ("way-broken", broken), ("way-killed", killed))]
+"""
+
+
+@pytest.fixture
+def ways(project: Project) -> Project:
+    project.write("ways/ways.py", PIDS.format(folder=str(project.path)))
+    options = "addopts = --import-mode=importlib --device cpu -p no:cacheprovider"
+    project.write("pytest.ini", f"[pytest]\nperf_cores = mycores\nperf_variants = ways\n{options}\n")
+    project.write(
+        "conftest.py",
+        "import os, pathlib\n\n\ndef pytest_configure():\n"
+        "    pathlib.Path(__file__).with_name('main').write_text(str(os.getpid()))\n",
+    )
+    return project
+
+
+def test_what_compiles_is_built_elsewhere_before_it_is_built_here(ways: Project) -> None:
+    result = ways.run("-m", "parity", "--variant", "way-noted", "--variant", "eager-fp32", "--precompile", "2")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu, * s", "*precompiling*"])
+    here = Path(ways.path / "main").read_text()
+    first, last = Path(ways.path / "pids").read_text().split()
+    assert (first != here, last) == (True, here)
+
+
+def test_what_does_not_build_there_is_met_again(ways: Project) -> None:
+    result = ways.run("-m", "parity", "--variant", "way-broken", "--precompile", "1")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-broken/b5/cpu, RuntimeError: no such compiler"])
+
+
+def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
+    result = ways.run("-m", "parity", "--variant", "way-killed", "--precompile", "1")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["a compiling process was killed: what is left is compiled when its turn comes"])
+
+
+def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one() -> None:
+    variants = {
+        "eager-fp32": Variant("eager-fp32", lambda plan: None, family="eager"),  # type: ignore[arg-type,return-value]
+        "any": Variant("any", lambda plan: None, family="compiled"),  # type: ignore[arg-type,return-value]
+        "one": Variant("one", lambda plan: None, family="onnx", fixed_shape=True),  # type: ignore[arg-type,return-value]
+    }
+    run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants))
+    cases = [Case("c", "tiny", variant, shape, "cpu") for variant in variants for shape in ("s", "t")]
+    assert [(case.variant, case.shape) for case in worth_it(run, cases)] == [("any", "s"), ("one", "s"), ("one", "t")]
