@@ -7,6 +7,7 @@ yours, after `torch._dynamo.register_backend`: `VARIANTS = [variant("compile-min
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -21,6 +22,7 @@ from perf.backends.torch_export import why_not
 from perf.contract import Axis, Blueprint, Inputs, Variant
 from perf.errors import UnsupportedError
 from perf.needs import Need, all_of, compiler, cuda_only, device_present
+from perf.precision import tf32
 from perf.runners import ModuleRunner
 
 DYNAMIC = {"": None, "-dynamic": True, "-static": False}
@@ -82,6 +84,14 @@ class MarkedRunner(CompiledRunner):
             return super().run(prepared)
         except ConstraintViolationError as error:
             raise UnsupportedError(f"torch.compile: {why_not(error)}") from error
+
+
+class RoundedRunner(CompiledRunner):
+    """With TF32 in matrix products and convolutions, when it compiles and when it runs."""
+
+    def run(self, prepared: dict[str, Any]) -> Any:
+        with tf32(allowed=True):
+            return super().run(prepared)
 
 
 def wrapped(module: nn.Module, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -183,6 +193,12 @@ def _options() -> list[Variant]:
     ]
 
 
+def _rounded(name: str, **options: Any) -> Variant:
+    """What many run as fp32: judged as a lossy variant, held to the ceiling of TF32."""
+    made = variant(name, all_of(compiler, cuda_only), ("cuda",), runner=RoundedRunner, backend="inductor", **options)
+    return replace(made, lossy=True, products="tf32", options={**made.options, "tf32": True})
+
+
 VARIANTS = [
     *_modes(),
     *_options(),
@@ -198,6 +214,8 @@ VARIANTS = [
         backend="inductor",
         mode="reduce-overhead",
     ),
+    _rounded("inductor-default-tf32"),
+    _rounded("inductor-reduce_overhead-tf32", mode="reduce-overhead"),
     variant("inductor-marked", compiler, runner=MarkedRunner, backend="inductor"),
     variant("inductor-regional", compiler, ("cuda",), how=regional, backend="inductor"),
     variant("compile_eager", backend="eager"),

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from perf.catalogue import Catalogue, discover
 from perf.contract import Case, Core, Inputs, Preset, Shape, Work
 from perf.precision import tf32
+from perf.variants.compiled import RoundedRunner, wrapped
 from perf.workbench import Workbench
+from tests.engine.onnx_toys import blueprint
 
 ALLOWED: list[tuple[bool, bool]] = []
 
@@ -51,3 +53,22 @@ def test_reference_limit_and_variant_see_what_their_names_say(
         assert ALLOWED[-1] == timed
         bench.close()
         assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (True, True)
+
+
+def test_a_compiled_variant_rounds_while_it_runs_and_no_longer(tmp_path: Path) -> None:
+    """Not compiled here: what the module notes in Python would be gone from its graph."""
+    plan = blueprint(tmp_path, Witness, inputs=inputs)
+    runner = RoundedRunner(plan, "float32", wrapped, {"backend": "eager", "disable": True})
+    with tf32(allowed=False):
+        runner.run(runner.prepare(plan.example(0)))
+        assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (False, False)
+    assert ALLOWED == [(True, True)]
+    runner.close()
+    ALLOWED.clear()
+
+
+def test_what_is_rounded_is_judged_and_limited_as_such() -> None:
+    variants = discover([], [], Path()).variants
+    rounded = [variant for name, variant in variants.items() if "tf32" in name]
+    assert len(rounded) == 4
+    assert {(variant.lossy, variant.products) for variant in rounded} == {(True, "tf32")}
