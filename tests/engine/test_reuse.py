@@ -104,7 +104,7 @@ def test_the_readmes_core_runs_as_it_stands(project: Project) -> None:
     project.write("mycores/mlp.py", text.split("```python\n")[1].split("```")[0])
     quick = ("--benchmark-max-time=0.02", "--core", "mlp", "--variant", "eager-fp32", "--variant", "onnx-cpu-fp32")
     result = project.run(*quick)
-    result.assert_outcomes(passed=1 + 2 * 2 + 1, deselected=2 + 2)  # graphs; both; placement; cold start, loading
+    result.assert_outcomes(passed=1 + 2 * 2 + 1, deselected=3 * 2)  # graphs; both; placement; on request
 
 
 def test_loading_the_plugin_imports_no_torch() -> None:
