@@ -128,7 +128,7 @@ class Gate:
             yield "coregate: quantised", quantised
         if self.run.starts:
             yield "coregate: cold start", coldstart_table(self.run.starts)
-        if self.run.not_run and (self.run.checked or self.run.left_out or self.run.unsupported or self._strict_words()):
+        if self.run.not_run and (self.run.asked or self._strict_words()):
             yield "coregate: not run", [*skip_lines(self.run.not_run), *self._strict_words()]
         if counters := self.ratchet.lines(tell):
             yield "coregate: counters", counters

@@ -31,6 +31,10 @@ def cases_of(items: Iterable[pytest.Item]) -> list[Case]:
     return list(dict.fromkeys(found))
 
 
+def concerns_cases(items: Iterable[pytest.Item]) -> bool:
+    return any("case" in _given(item) for item in items)
+
+
 def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:
     """`@pytest.mark.perf_budget(latency_s=0.1)`, on a test that measures a case.
 

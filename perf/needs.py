@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
+from tempfile import TemporaryFile
 
 Need = Callable[[str], str | None]
 """device → None where the need is met, else one line: what is missing, and how to get it."""
@@ -30,16 +31,37 @@ def package(name: str, install: str) -> Need:
 
 
 def compiler(device: str) -> str | None:
-    """Inductor's: a C++ compiler on the CPU; on CUDA a C compiler, Triton, and compute capability ≥ 7.0."""
-    wanted = os.environ.get("CXX", "g++") if device == "cpu" else os.environ.get("CC", "gcc")
-    found = [name for name in (wanted, "clang++" if device == "cpu" else "clang", "cc") if shutil.which(name)]
-    if not found:
-        return (
-            f"no C++ compiler on PATH ({wanted}): apt-get install g++, or set CXX"
-            if device == "cpu"
-            else (f"no C compiler on PATH for Triton ({wanted}): apt-get install gcc, or set CC")
-        )
-    return device_present(device) or _triton(device)
+    """Inductor's: on a CPU the C++ compiler that it would take; on CUDA a C compiler, Triton, and compute capability ≥
+    7.0; on both a folder to write to."""
+    return (_cxx() if device == "cpu" else _cc()) or _writable_cache() or device_present(device) or _triton(device)
+
+
+def _cxx() -> str | None:
+    from torch._inductor import cpp_builder
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except InvalidCxxCompiler:
+        return "no C++ compiler that Inductor would take is on PATH: apt-get install g++, or set CXX"
+    return None
+
+
+def _cc() -> str | None:
+    wanted = os.environ.get("CC", "gcc")
+    if any(shutil.which(name) for name in (wanted, "clang", "cc")):
+        return None
+    return f"no C compiler on PATH for Triton ({wanted}): apt-get install gcc, or set CC"
+
+
+def _writable_cache() -> str | None:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    try:
+        with TemporaryFile(dir=cache_dir()):
+            return None
+    except OSError as error:
+        return f"Inductor's cache {cache_dir()} cannot be written ({error.strerror}): set TORCHINDUCTOR_CACHE_DIR"
 
 
 def _triton(device: str) -> str | None:

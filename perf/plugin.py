@@ -189,6 +189,15 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         list(precompile(run.options, worth_it(run, cases_of(session.items)), run.options.precompile, tell))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Marks have been asked for by now."""
+    run = session.config.stash.get(SESSION, None)
+    if run is not None:
+        from perf.items import concerns_cases
+
+        run.asked = concerns_cases(session.items)
+
+
 @pytest.fixture(scope="session")
 def gate_session(pytestconfig: pytest.Config) -> Iterator[Session]:
     """What this run knows; the suites ask it. Closes the last variant on the way out.

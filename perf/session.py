@@ -21,7 +21,7 @@ from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
 from perf.measure.ledger import Ledger
-from perf.measure.sampling import SLOWED
+from perf.measure.nvml import disturbed
 from perf.options import Options
 from perf.outcome import Row
 from perf.runners import to_device
@@ -53,6 +53,8 @@ class Session:
     counted: dict[str, Counted] = field(default_factory=dict)
     budgets: dict[str, Mapping[str, float]] = field(default_factory=dict)
     controls: ControlWatch = field(default_factory=lambda: ControlWatch(survey=measure_ceilings))
+    asked: bool = False
+    """Whether the run is about cases at all, those that cannot run included."""
 
     @classmethod
     def start(cls, options: Options, ledger: Ledger | None = None) -> Session:
@@ -101,7 +103,9 @@ class Session:
             "controls": self.controls.finish(),
             "ceilings": dict(self.controls.ceilings),
             "wrong": sorted(key for key in self.left_out if key not in self.rows),
-            "contaminated": [f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := disturbed(row))],
+            "contaminated": [
+                f"{key}: {why}" for key, row in sorted(self.rows.items()) if (why := disturbed(row.notes))
+            ],
         }
 
     def parity(self, case: Case) -> Parity:
@@ -122,12 +126,16 @@ class Session:
             self.left_out[case.key] = f"did not build: {first_line(error)}"
             raise
         self.checked[case.key] = found
-        if found.ok and case.shape == self.workbench.describe(case)[1].shapes[0].name:
+        if found.ok and self._is_standard(case):
             built = self.workbench.built(case)
             self.counted[case.key] = Counted(built.counters(case.shape), built.places[case.shape])
         if not found.ok:
             self.left_out[case.key] = f"not at parity: {found.reason}"
         return found
+
+    def _is_standard(self, case: Case) -> bool:
+        """At its preset's first shape, where counters are those of a fresh start."""
+        return case.shape == self.workbench.describe(case)[1].shapes[0].name
 
     def parity_or_none(self, case: Case) -> Parity | None:
         try:
@@ -201,6 +209,8 @@ class Session:
         except Exception as error:
             return f"did not build: {first_line(error)}"
         self.placements[case.key] = place(runner)
+        if self._is_standard(case):
+            self.counted.setdefault(case.key, Counted(runner.counters()))
         return ""
 
     def workload(self, case: Case) -> str:
@@ -217,15 +227,6 @@ class Session:
             default=str,
         )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def disturbed(row: Row) -> str:
-    """Why the row's numbers are not the case's own: others' work on the card, or a card that was slowed down.
-    Empty where they are."""
-    others = row.notes.get("foreign_processes", "")
-    if others:
-        return f"{others} other processes on the card"
-    return SLOWED if row.notes.get("sampling", "").endswith(SLOWED) else ""
 
 
 def _not_whole(report: GraphReport) -> str:

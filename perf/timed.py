@@ -76,7 +76,7 @@ def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], 
     counted = {name: int(measured.pop(name)) for name in COUNTS & measured.keys()}
     row = Row(
         key=case.key,
-        metrics={"latency_s": stats.median, **measured, **host_s(stats.median, measured)},
+        metrics={"latency_s": stats.median, **measured, **host_s(stats.median, measured), **quality(run, case)},
         counters={**built.counters(case.shape), **counted},
         notes={
             **built.runner.notes(),
@@ -101,6 +101,16 @@ def _limit_notes(run: Session, case: Case) -> dict[str, str]:
     limit = limit_s(cost, form, ceilings)
     counted = {"flops": f"{cost.flops:.6g}", "moved_bytes": f"{moved_bytes(cost, form):.6g}"}
     return counted if limit is None else {**counted, "limit_s": f"{limit:.6e}"}
+
+
+def quality(run: Session, case: Case) -> dict[str, float]:
+    """Of a lossy variant, what it loses: the error's share of the signal, and what the task lacks of 1. It may be above
+    the core's floor and yet far from what it was."""
+    found = run.checked[case.key]
+    if not run.catalogue.variants[case.variant].lossy:
+        return {}
+    lost = {} if found.task is None or found.task > 1 else {"task_loss": 1 - found.task}
+    return {"relative_error": 10 ** (-found.sqnr_db / 20), **lost}
 
 
 def _parity_words(run: Session, case: Case, found: Parity) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
+from perf.measure.sampling import SLOWED
+
 T = TypeVar("T")
 
 SLOWDOWNS = {
@@ -158,6 +160,15 @@ def notes(states: Iterable[CardState]) -> dict[str, str]:
         "foreign_processes": str(foreign) if foreign else "",
     }
     return {name: text for name, text in found.items() if text}
+
+
+def disturbed(notes: Mapping[str, str]) -> str:
+    """Why a row with these notes is not the case's own: others' work on the card, or a card that was slowed down. Empty
+    where it is."""
+    others = notes.get("foreign_processes", "")
+    if others:
+        return f"{others} other processes on the card"
+    return SLOWED if notes.get("sampling", "").endswith(SLOWED) else ""
 
 
 def _range(values: list[int], unit: str) -> str:

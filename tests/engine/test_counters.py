@@ -34,6 +34,24 @@ def test_direction(name: str, now: int, before: int, word: Word) -> None:
     assert (found.word, found.note) == (word, f"{name} {before} → {now}")
 
 
+@pytest.mark.parametrize(
+    ("name", "now", "before", "word"),
+    [
+        ("graphs", 0, 2, Word.REGRESSED),  # it runs eagerly now
+        ("graphs", 2, 0, Word.IMPROVED),
+        ("graphs", 2, 1, Word.REGRESSED),
+        ("nodes_on_CUDA", 12, 10, Word.SAME),  # two came from the CPU, which is told below
+        ("nodes_on_CPU", 0, 2, Word.IMPROVED),
+        ("nodes_on_CPU:Conv", 1, 0, Word.SAME),
+        ("nodes_at_extended:FusedGemm", 0, 1, Word.SAME),
+        ("nodes_at_extended", 3, 2, Word.REGRESSED),
+    ],
+)
+def test_more_is_worse_only_where_it_means_so(name: str, now: int, before: int, word: Word) -> None:
+    (found,) = judge("core/tiny/v/s/cuda", {name: now}, {name: before}, "")
+    assert (found.word, found.note) == (word, f"{name} {before} → {now}")
+
+
 def test_no_change_is_no_verdict() -> None:
     assert judge("k", {"graphs": 2, "opset": 20}, {"graphs": 2, "opset": 20}, "torch 1 → 2") == []
 

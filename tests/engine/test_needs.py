@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
+import torch._inductor.config
+from torch._inductor import cpp_builder
 
 from perf import needs
 
 
 @pytest.fixture
-def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A PATH without any compiler."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.delenv("CC", raising=False)
+    cpp_builder.cpp_compiler_search.cache_clear()
+    with torch._inductor.config.patch({"cpp.cxx": (None, "g++")}):
+        yield
+    cpp_builder.cpp_compiler_search.cache_clear()
 
 
 @pytest.mark.usefixtures("bare_path")
 def test_no_compiler_says_what_to_install() -> None:
-    assert needs.compiler("cpu") == "no C++ compiler on PATH (g++): apt-get install g++, or set CXX"
+    wanted = "no C++ compiler that Inductor would take is on PATH: apt-get install g++, or set CXX"
+    assert needs.compiler("cpu") == wanted
     assert needs.compiler("cuda") == "no C compiler on PATH for Triton (gcc): apt-get install gcc, or set CC"
 
 
 @pytest.mark.usefixtures("bare_path")
-def test_a_compiler_by_any_of_its_names_serves(tmp_path: Path) -> None:
-    tool = tmp_path / "clang++"
-    tool.write_text("")
-    tool.chmod(0o755)
+def test_a_compiler_that_inductor_would_not_take_does_not_serve(tmp_path: Path) -> None:
+    for name in ("cc", "gcc", "clang++"):
+        (tmp_path / name).symlink_to("/bin/true")
+    assert str(needs.compiler("cpu")).startswith("no C++ compiler that Inductor would take")
+    (tmp_path / "g++").symlink_to("/bin/true")
+    cpp_builder.cpp_compiler_search.cache_clear()
     assert needs.compiler("cpu") is None
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(needs, "TemporaryFile", Mock(side_effect=OSError(30, "Read-only file system")))
+    said = f"Inductor's cache {tmp_path} cannot be written (Read-only file system): set TORCHINDUCTOR_CACHE_DIR"
+    assert needs.compiler("cpu") == needs.compiler("cuda") == said
 
 
 @pytest.mark.parametrize(("capability", "met"), [((6, 1), False), ((7, 0), True), ((9, 0), True)])

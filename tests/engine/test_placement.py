@@ -232,8 +232,16 @@ def test_a_fusion_undone_fails_a_run_and_is_named(project: Project) -> None:
     assert result.ret == 1
     case = "toy/tiny/onnx-mine/b5/cpu"
     result.stdout.fnmatch_lines_random(
-        [f"regressed: {case}: nodes_at_extended:Relu 0 → 1*", f"improved: {case}: nodes_at_extended:FusedGemm 1 → 0*"]
+        [f"regressed: {case}: nodes_at_extended 2 → 3*", f"same: {case}: nodes_at_extended:FusedGemm 1 → 0*"]
     )
+
+
+def test_placement_alone_gates_what_it_counts(project: Project) -> None:
+    assert run_mine(project, "", "-m", "placement", "--accept-counters").ret == 0
+    assert run_mine(project, "", "-m", "parity").ret == 0
+    result = run_mine(project, 'disabled_optimizers=("GemmActivationFusion",)', "-m", "placement")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["regressed: toy/tiny/onnx-mine/b5/cpu: nodes_at_extended 2 → 3*"])
 
 
 def test_what_no_session_runs_has_no_placement_to_check(project: Project) -> None:

@@ -129,3 +129,17 @@ def test_a_report_that_cannot_be_written_is_no_pass(project: Project) -> None:
     result = project.time("--report", "out/report.md")
     assert result.ret == 4
     result.stdout.fnmatch_lines(["error: cannot write out/report.md: *"])
+
+
+def test_a_run_in_which_nothing_can_run_says_why(project: Project) -> None:
+    result = project.run("-m", "latency", "--variant", "compile-tvm")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(
+        ["*coregate: not run*", "1 case: package tvm is not installed: pip install apache-tvm*"]
+    )
+
+
+def test_a_run_that_is_about_no_case_lists_none(project: Project) -> None:
+    result = project.run("-m", "graphbreaks", "--variant", "compile-tvm")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*coregate: not run*")

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perf.check.parity import Parity
+from perf.contract import Case
+from perf.timed import quality
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -47,6 +54,21 @@ def test_the_row_holds_what_the_meters_found_and_how_it_was_sampled(project: Pro
     assert f" of {entry['stats']['rounds']} samples" in row["notes"]["sampling"]
     assert row["notes"].keys() >= {"iqr_s", "parity", "seed", "warm_up"}
     assert not row["notes"].keys() & {"sm_clock", "temperature", "throttle", "foreign_processes"}
+
+
+def test_a_lossy_variants_row_holds_what_it_loses(project: Project) -> None:
+    """20 dB is an error of a tenth of the signal; a task of 0.75 lacks 0.25; a PSNR of 31 dB is no share."""
+    case = Case("toy", "tiny", "quant", "s", "cpu")
+    lossy: Any = SimpleNamespace(variants={"quant": SimpleNamespace(lossy=True)})
+    exact: Any = SimpleNamespace(variants={"quant": SimpleNamespace(lossy=False)})
+
+    def lost(task: float | None, catalogue: Any = lossy) -> dict[str, float]:
+        run: Any = SimpleNamespace(checked={case.key: Parity(True, 0.1, 1.0, 20.0, task)}, catalogue=catalogue)
+        return quality(run, case)
+
+    assert lost(0.75) == {"relative_error": pytest.approx(0.1), "task_loss": 0.25}
+    assert lost(None) == lost(31.0) == {"relative_error": pytest.approx(0.1)}
+    assert lost(0.75, exact) == {}
 
 
 def test_min_rounds_are_honoured(project: Project) -> None:
