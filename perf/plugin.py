@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perf.errors import CoregateError, UnsupportedError
+from perf.logs import hide_torchs_trace
 from perf.options import Options, add_options, read_options
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _refuse_silence(config: pytest.Config, options: Options) -> None:
-    """pytest-benchmark passes in silence where nothing was measured; a comparison that cannot happen is a
-    usage error."""
+    """pytest-benchmark passes in silence where nothing was measured; a comparison that cannot be is a usage error."""
     if not options.compare:
         return
     if getattr(config.option, "dist", "no") != "no":
@@ -81,6 +81,7 @@ def pytest_collection(session: pytest.Session) -> None:
     options = session.config.stash.get(OPTIONS, None)
     if options is None:
         return
+    hide_torchs_trace(session.config)
     ledger = _import_engine()
     from perf.gate import Gate
     from perf.session import Session

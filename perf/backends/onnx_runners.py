@@ -68,6 +68,12 @@ class OnnxRunner:
             self._first_call(example)
             self.nodes = read_profile(Path(self._session.end_profiling()))
         _refuse_idle(spec, self.nodes)
+        if spec.profiling:  # the first profile has ended, and a session begins but one
+            self._profiles = TemporaryDirectory(prefix="ort-profile-")
+            options = session_options(spec)
+            options.enable_profiling = True
+            options.profile_file_prefix = str(Path(self._profiles.name) / "profile")
+            self._session = open_session(file.path, spec, options)
 
     def _first_call(self, example: Inputs) -> None:
         self.run(self.prepare(example))
@@ -113,6 +119,9 @@ class OnnxRunner:
         }
 
     def close(self) -> None:
+        if self.spec.profiling:
+            self._session.end_profiling()
+            self._profiles.cleanup()
         del self._session
 
 

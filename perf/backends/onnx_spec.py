@@ -44,7 +44,8 @@ class SessionSpec:
     """ONNX Runtime's session options. `providers` in order of preference: what the first cannot run goes to the next,
     the rest to the CPU. `intra_threads` 0 is as many as torch has, so that a ratio compares programs and not numbers of
     threads; `inter_threads` counts where the execution is `parallel`. `bound` runs on memory tied to inputs and outputs
-    (IO binding), on the first provider's device.
+    (IO binding), on the first provider's device. With `profiling` every call is profiled, which is what to weigh where
+    a server keeps profiles.
     """
 
     providers: tuple[str, ...] = (CPU,)
@@ -58,6 +59,7 @@ class SessionSpec:
     disabled_optimizers: tuple[str, ...] = ()
     log_severity: int = 3
     bound: bool = False
+    profiling: bool = False
 
     @property
     def device(self) -> str:

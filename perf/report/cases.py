@@ -101,8 +101,8 @@ def _line(
         _graphs(row),
         seconds(latency),
         spread,
-        _first_of(row, BUSY, seconds),
-        _first_of(row, PEAK, size),
+        first_of(row, BUSY, seconds),
+        first_of(row, PEAK, size),
         beside,
         of_limit(row),
         _baseline(verdict),
@@ -124,7 +124,7 @@ def _without_limit(lines: Sequence[list[str]], known: bool) -> list[list[str]]:
     return [line if known or len(line) == 1 else [*line[:OF_LIMIT], *line[OF_LIMIT + 1 :]] for line in lines]
 
 
-def _first_of(row: Row, names: Iterable[str], shown: Callable[[float], str]) -> str:
+def first_of(row: Row, names: Iterable[str], shown: Callable[[float], str]) -> str:
     return next((shown(row.metrics[name]) for name in names if name in row.metrics), "-")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from perf.contract import Case
@@ -33,7 +33,16 @@ def coldstart_table(starts: Mapping[str, ColdStart]) -> list[str]:
         eager = starts.get(f"{block.replace('*', EAGER)}#coldstart")
         lines.append([block.replace("/", " ")])
         lines += [_line(key, starts[key], eager) for key in keys]
-    return align(lines)
+    return [*align(lines), *_legend(starts.values())]
+
+
+def _legend(starts: Iterable[ColdStart]) -> list[str]:
+    if not any(start.loads for start in starts):
+        return []
+    return [
+        "loading alone: opening what is served in a process that does nothing else, a package or a session; after the",
+        "slash from the graph that ONNX Runtime had optimised and saved",
+    ]
 
 
 def _block(key: str) -> str:

@@ -9,10 +9,13 @@ from itertools import groupby
 from perf.check.parity import Parity
 from perf.contract import Case
 from perf.outcome import Row
-from perf.report.cases import EAGER, align, plural, seconds, size
+from perf.report.cases import EAGER, PEAK, align, first_of, plural, seconds, size
 
 PREFIX = "quant-"
-HEADINGS = ("variant", "SQNR", "task", "quantised", "size", "latency", "x eager-fp32", "x onnx fp32", "")
+HEADINGS = (
+    *("variant", "SQNR", "task", "quantised", "in float", "size", "peak"),
+    *("latency", "x eager-fp32", "x onnx fp32", ""),
+)
 SLOWER = 1.05
 """A latency within 5 % of float32's is not called slower: that is latency's own budget."""
 
@@ -78,16 +81,24 @@ def _line(key: str, found: Parity, row: Row | None, beside: Beside) -> list[str]
     name = f"  {Case.parse(key).variant}"
     quality = [f"{found.sqnr_db:.1f} dB", "-" if found.task is None else f"{found.task:.3f}"]
     if row is None:
-        return [name, *quality, "-", "-", "-", "-", "-"]
+        return [name, *quality, *("-" for _ in HEADINGS[3:-1])]
     latency, counters = row.metrics["latency_s"], row.counters
     return [
         name,
         *quality,
         f"{counters['quantized_percent']}%" if "quantized_percent" in counters else "-",
+        _left_in_float(row),
         size(counters["bytes_on_disk"]) if "bytes_on_disk" in counters else "-",
+        first_of(row, PEAK, size),
         seconds(latency),
         *(f"{other.metrics['latency_s'] / latency:.2f}x" if other else "-" for other in (beside.eager, beside.onnx)),
     ]
+
+
+def _left_in_float(row: Row) -> str:
+    """How many layers by rule; their names are on the row."""
+    names = row.notes.get("left_in_float", "")
+    return "-" if not names else "0" if names == "none" else str(len(names.split(", ")))
 
 
 def _block(key: str) -> str:

@@ -107,6 +107,7 @@ VARIANTS = [
     variant("onnx-cpu-fp32-1thread", session=replace(ON_CPU, intra_threads=1)),
     variant("onnx-cpu-fp32-nospin", session=replace(ON_CPU, config={"session.intra_op.allow_spinning": "0"})),
     variant("onnx-cpu-fp32-nopattern", session=replace(ON_CPU, memory_pattern=False)),
+    variant("onnx-cpu-fp32-profiled", session=replace(ON_CPU, profiling=True)),
     variant("onnx-cpu-fp32-iobinding", session=replace(ON_CPU, bound=True)),
     variant("onnx-cpu-fp16", HALF),
     variant("onnx-cpu-mixed", MIXED),

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -42,7 +43,7 @@ def exports(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def folders(cache: Path) -> list[str]:
-    return sorted(path.name for path in (cache / "onnx").iterdir() if not path.name.endswith(".lock"))
+    return sorted(path.name for path in (cache / "onnx").iterdir() if not path.name.startswith("."))
 
 
 def test_the_same_content_is_exported_once(tmp_path: Path, exports: list[Path]) -> None:
@@ -197,7 +198,7 @@ def test_a_killed_build_leaves_nothing_and_blocks_nobody(tmp_path: Path) -> None
     assert not folder.exists()
     built_once(folder, lambda empty: (empty / "whole").write_text("whole"))
     assert [path.name for path in folder.iterdir()] == ["whole"]
-    assert {path.name for path in tmp_path.iterdir()} == {"model", ".model.lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {"model", ".model.lock", ".model.sizes"}
 
 
 def test_a_build_that_raises_leaves_nothing(tmp_path: Path) -> None:
@@ -208,6 +209,19 @@ def test_a_build_that_raises_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         built_once(tmp_path / "model", build)
     assert [path.name for path in tmp_path.iterdir()] == [".model.lock"]
+
+
+@pytest.mark.parametrize("harm", [lambda file: file.write_text("wh"), lambda file: file.unlink()])
+def test_what_was_cut_short_is_built_again(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    def build(empty: Path) -> None:
+        (empty / "inner").mkdir()
+        (empty / "inner" / "file").write_text("whole")
+
+    folder = built_once(tmp_path / "model", build)
+    harm(folder / "inner" / "file")
+    assert (built_once(folder, build) / "inner" / "file").read_text() == "whole"
+    (tmp_path / ".model.sizes").unlink()
+    assert built_once(folder, lambda _: pytest.fail("built again")) == folder
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, exports: list[Path]) -> None:

@@ -223,3 +223,15 @@ def test_a_session_starts_from_its_file_and_from_what_was_optimised(mlp: OnnxFil
     for way in ways.values():
         assert "torch" not in way.setting_up
         assert fresh_load(way.setting_up, way.loading, way.arguments).load_s > 0
+
+
+def test_a_profiled_session_writes_a_profile_of_every_call_until_it_is_closed(mlp: OnnxFile) -> None:
+    made = runner(mlp, SessionSpec(profiling=True))
+    folder = Path(made._profiles.name)
+    prepared = made.prepare(rows(SHAPES[0], 1))
+    (first,), (second,) = (made.outputs(made.run(prepared)) for _ in range(2))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    assert [node.op for node in made.nodes] == ["FusedGemm", "Gemm"]
+    assert list(folder.glob("profile*.json"))
+    made.close()
+    assert not folder.exists()

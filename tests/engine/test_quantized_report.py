@@ -15,7 +15,8 @@ INT8, EAGER, ONNX = "quant-ort-dynamic-u8", "eager-fp32", "onnx-cpu-fp32"
 def row(variant: str, latency_s: float, size: int | None = None, percent: int | None = None) -> Row:
     counted = {"bytes_on_disk": size, "quantized_percent": percent}
     counters = {name: value for name, value in counted.items() if value is not None}
-    return Row(KEY.format(variant), {"latency_s": latency_s}, counters)
+    notes = {} if percent is None else {"left_in_float": "first, last"}
+    return Row(KEY.format(variant), {"latency_s": latency_s, "rss_peak_bytes": 3e6}, counters, notes)
 
 
 def rows(*found: Row) -> dict[str, Row]:
@@ -37,7 +38,7 @@ def test_a_line_has_quality_size_and_both_ratios() -> None:
     table = quantised_table(found, {KEY.format(INT8): parity()})
     assert table[1] == "unet tiny * 64px-b2 cpu"
     line = [cell.strip() for cell in cells(table, INT8)]
-    assert line == [INT8, "31.3 dB", "0.910", "83%", "250 kB", "2 ms", "2.50x", "1.50x", "pays"]
+    assert line == [INT8, "31.3 dB", "0.910", "83%", "2", "250 kB", "3 MB", "2 ms", "2.50x", "1.50x", "pays"]
     assert table[-1] == "1 quantised variant of 1 paid"
 
 
@@ -77,7 +78,7 @@ def test_below_the_floor_has_its_reason_and_no_row() -> None:
     table = quantised_table(rows(row(EAGER, 0.005)), {KEY.format(INT8): wrong})
     line = [cell.strip() for cell in cells(table, INT8)]
     said = "does not pay: below the floor, SQNR 8.0 dB below the floor 15.0 dB"
-    assert line == [INT8, "31.3 dB", "-", "-", "-", "-", "-", "-", said]
+    assert line == [INT8, "31.3 dB", *["-"] * 8, said]
     assert table[-1] == "0 quantised variants of 1 paid"
 
 

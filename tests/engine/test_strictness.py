@@ -143,3 +143,11 @@ def test_a_run_that_is_about_no_case_lists_none(project: Project) -> None:
     result = project.run("-m", "graphbreaks", "--variant", "compile-tvm")
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*coregate: not run*")
+
+
+def test_a_failing_compiled_case_does_not_drown_in_torchs_trace(project: Project) -> None:
+    project.core(between='torch._dynamo.graph_break(msg="planted")')
+    result = project.run("-m", "parity", "--variant", "aot_eager")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*planted*"])
+    result.stdout.no_fnmatch_line("*torch.__trace*")
