@@ -239,9 +239,11 @@ def _not_whole(report: GraphReport) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line that says something, with the kind of error."""
+    """The first line that says something, with the kind of error, and where TorchDynamo stood if it is one of its."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {text}"[:300]
+    frames = getattr(error, "real_stack", None)
+    place = f" — {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {text}"[:300] + place
 
 
 def _form(value: Any) -> str:

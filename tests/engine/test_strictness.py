@@ -150,4 +150,7 @@ def test_a_failing_compiled_case_does_not_drown_in_torchs_trace(project: Project
     result = project.run("-m", "parity", "--variant", "aot_eager")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*planted*"])
+    result.stdout.fnmatch_lines(
+        ["wrong: toy/tiny/aot_eager/b5/cpu: did not build: Unsupported: * — */mycores/toy.py:*"]
+    )
     result.stdout.no_fnmatch_line("*torch.__trace*")
