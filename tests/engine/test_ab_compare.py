@@ -14,7 +14,7 @@ import pytest
 from perf.ab.compare import Plan, compare
 from perf.ab.findings import Findings
 from perf.ab.interleave import Durations, SideDiedError
-from perf.ab.table import lines, software_lines
+from perf.ab.table import lines
 from perf.errors import CoregateError
 from perf.outcome import Word
 
@@ -243,16 +243,8 @@ def test_the_table_says_ratio_interval_pairs_and_word() -> None:
     heading, one, two = shown[0], shown[1], shown[2]
     assert heading.split() == ["case", "clock", "base", "head", "change", "interval", "pairs", "verdict"]
     assert one.split()[:7] == [ONE, "latency_s", "1", "ms", "1.25", "ms", "+25.0%"]
-    low, high = one.split()[7], one.split()[9]
-    assert float(low) < 25.0 < float(high.rstrip("%"))
+    assert float(one.split()[7]) < 25.0 < float(one.split()[9].rstrip("%"))
     assert one.endswith("48 in 4 restarts  regressed")  # six quads of two pairs, four times
-    assert two.split()[0] == TWO
-    assert two.endswith("missing")
-    assert "1 regressed, 1 missing" in shown
-    assert f"missing: {TWO}: not in the head" in shown
+    assert (two.split()[0], two.split()[-1]) == (TWO, "missing")
+    assert {"1 regressed, 1 missing", f"missing: {TWO}: not in the head"} <= set(shown)
     assert "All intervals hold together in 99% of comparisons (1 test × 5 looks, Bonferroni)." in shown
-
-
-def test_software_that_differs_is_named() -> None:
-    base, head = {"torch": "2.13.0", "numpy": "2.4.6", "onnx": "1.23.2"}, {"torch": "2.14.1", "numpy": "2.4.6"}
-    assert software_lines(base, head) == ["onnx 1.23.2 → absent", "torch 2.13.0 → 2.14.1"]
