@@ -41,15 +41,14 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
     many fresh processes as the run's `--confirm` says.
     """
     comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
-    first = comparison.verdicts({})
-    again, problems = _again(run, command, verdict.suspects(first))
+    again, problems = _again(run, command, comparison.suspects())
     newest = {
         key: (row, _with_code(before.software, before.commit))
         for before in baseline
         for key, row in before.rows.items()
     }
     machine = moved(run.controls.finish(), [before.controls for before in baseline])
-    judged = excuse(comparison.verdicts(again) if again else first, machine)
+    judged = excuse(comparison.verdicts(again), machine)
     return Judgement(
         verdicts=[*_explained(judged, run, newest), *_counted(run, newest), *_unmeasured(run, baseline)],
         drifts=comparison.drifts(),

@@ -6,12 +6,14 @@ calls an unchanged case slower is at most 1 % however the tests depend on one an
 and would make a case's limit depend on its neighbours, and so its smallest visible change.
 Exact counters are no tests and spend nothing. Improvements have the same level of their own: no run fails by them.
 
-*Confirmation.* A suspect is a first value beyond its budget and its bound; it is measured again in fresh processes. It
-is `regressed` where the median of all values is beyond the budget and each re-measurement above the bound at 5 %. What
-is regressed is then a subset of the suspects, so the 1 % holds however a run depends on its re-measurements minutes
-later. No level is traded for power: it would be lost where they are dependent. Where they are independent, false alarms
-fall further, 2 to 30 times (`perf.judge.noise`), and power hardly: a slowdown of `smallest_visible_change` is a suspect
-in 80 % of runs and, after two re-measurements, regressed in 79 to 80 % (normal noise).
+*Confirmation.* This is double sampling (Dodge & Romig 1929). A first value beyond its budget, and beyond what one
+unchanged case a run is by chance (`suspect_level`), is a suspect and is measured again in fresh processes. It is
+`regressed` where the mean of all values is beyond the budget and the bound, their median beyond the budget, and each
+re-measurement above the bound at 5 %. The bound is that of one new run. The mean of several varies less, or as much
+where a run and its re-measurements minutes later share all that ails them (on a busy CPU they share 0.2 of the
+variance), so that the 1 % holds however dependent they are. Where they are not, false alarms fall far below it
+(`perf.judge.noise`), and power grows: a slowdown of `smallest_visible_change` is beyond the bound at once in 80 % of
+runs, and `regressed` after two re-measurements in 84 % (k = 1) to 91 % (k = 20; normal noise).
 
 *What the 1 % rests on.* Baseline and new run are alike but for the change, and the scales of a pool are independent.
 One machine effect on all cases breaks the latter: where it is 90 % of the variance, 3 % of runs have a false suspect at
@@ -49,10 +51,22 @@ def per_test_level(tests: int, suite_level: float = SUITE_LEVEL) -> float:
     return suite_level / tests
 
 
+def suspect_level(level: float) -> float:
+    """The level at which a first value calls for a second look, where one test's is `level`: in the mean one unchanged
+    case a run, and no more than one test in twenty."""
+    return min(CONFIRMATION_LEVEL, level / SUITE_LEVEL)
+
+
+def is_suspect(new: float, noise: Noise, budget: float, level: float) -> bool:
+    """Whether a run's value is to be measured again, because it may be slower. Arguments as for `judge_value`."""
+    ahead = float(log_values(new, "this run")[0]) - noise.centre
+    return ahead > max(math.log1p(budget), bound(noise, suspect_level(level)))
+
+
 def judge_value(new: float | Sequence[float], noise: Noise, budget: float, level: float) -> tuple[Word, str]:
     """The word for one metric of one case, and why. `new` is the run's value, or that and its re-measurements in fresh
     processes, in the history's unit. `budget` is the relative growth allowed (0.05 is 5 %), as a shrinkage on logs too.
-    A single value that is `regressed` or `improved` is a suspect: measure it again.
+    A single value is judged alone; whether it calls for more is `is_suspect`'s to say.
 
     `inconclusive` is a noise that hides a change of the budget's size (`smallest_visible_change` is larger), or values
     that contradict each other.
@@ -69,12 +83,15 @@ def judge_value(new: float | Sequence[float], noise: Noise, budget: float, level
 
 def _word(distances: Array, noise: Noise, budget: float, level: float) -> tuple[Word, str]:
     limit, seen = math.log1p(budget), bound(noise, level)
-    suspect = {Word.REGRESSED: distances, Word.IMPROVED: -distances}
-    for word, ahead in suspect.items():
-        beyond = float(np.median(ahead)) > limit
-        if ahead[0] > max(limit, seen) and beyond:
-            confirmed = bool(np.all(ahead[1:] > bound(noise, CONFIRMATION_LEVEL)))
-            return (word if confirmed else Word.INCONCLUSIVE), _values(distances)
+    for word, ahead in {Word.REGRESSED: distances, Word.IMPROVED: -distances}.items():
+        if float(np.median(ahead)) <= limit:
+            continue
+        called_for = ahead[0] > max(limit, bound(noise, suspect_level(level)))
+        borne_out = bool(np.all(ahead[1:] > bound(noise, CONFIRMATION_LEVEL)))
+        if called_for and borne_out and float(np.mean(ahead)) > max(limit, seen):
+            return word, _values(distances)
+        if ahead[0] > max(limit, seen):
+            return Word.INCONCLUSIVE, _values(distances)
     smallest = smallest_visible_change(noise, level)
     if smallest > budget:
         return Word.INCONCLUSIVE, f"{_values(distances)}; {_too_noisy(budget, smallest)}"

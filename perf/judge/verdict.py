@@ -2,8 +2,8 @@
 
 Where the noise between runs is known, from the case's own accepted runs or from those of all cases, it decides
 (`perf.judge.noise`, `perf.judge.suite`). Where it is not (one or two runs, and too few other cases), the verdict is
-provisional: by its ratio to the median, beyond the budget and nothing else. Either way a first value that is beyond is
-a suspect, and what re-measuring says of it is in `again`.
+provisional: by its ratio to the median, beyond the budget and nothing else. Either way a first value may be a suspect,
+and what re-measuring says of it is in `again`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import median
 
 from perf.judge.drift import drift, drift_line
 from perf.judge.noise import PROVISIONAL, Noise, estimate
-from perf.judge.suite import judge_value, per_test_level
+from perf.judge.suite import is_suspect, judge_value, per_test_level
 from perf.outcome import Row, Verdict, Word
 
 Budgets = Mapping[str, Mapping[str, float]]
@@ -89,6 +89,17 @@ class Comparison:
             return _provisional(pair, again)
         return pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level))
 
+    def suspects(self) -> list[str]:
+        """Keys with a metric that calls for a second look."""
+        level = per_test_level(max(1, len(self.pairs)))
+        return sorted({pair.key for pair in self.pairs if self._is_suspect(pair, level)})
+
+    def _is_suspect(self, pair: Beside, level: float) -> bool:
+        noise = self.noise[pair.key, pair.metric]
+        if noise.df < LEAST_DF:
+            return _provisional(pair, ()).word is Word.REGRESSED
+        return is_suspect(pair.now, noise, pair.budget, level)
+
     def drifts(self) -> list[Drifted]:
         """Of each pair that is beyond its budget from the oldest accepted run."""
         found = ((pair, drift_line(drift(pair.history, pair.now), pair.budget)) for pair in self._settled())
@@ -160,11 +171,6 @@ def _provisional(pair: Beside, again: Sequence[float]) -> Verdict:
 
 def _range(values: Sequence[float]) -> float:
     return max(values) - min(values)
-
-
-def suspects(verdicts: Iterable[Verdict]) -> list[str]:
-    """Keys with a metric that calls for a second look."""
-    return sorted({found.key for found in verdicts if found.word is Word.REGRESSED})
 
 
 def with_note(found: Verdict, note: str) -> Verdict:

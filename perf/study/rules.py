@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from perf.judge.noise import Noise, estimate, smallest_visible_change
-from perf.judge.suite import judge_value
+from perf.judge.suite import is_suspect, judge_value
 from perf.outcome import Word
 from perf.study.records import Figures, Seen
 
@@ -82,9 +82,9 @@ def _ours(noise: Mapping[str, Noise], budget: float, level: float, new: Seen, ag
 
 
 def _confirmed(first: float, again: Sequence[float], noise: Noise, budget: float, level: float) -> Word:
-    """As the gate does it: only what would be called slower is measured again."""
-    word, _ = judge_value(first, noise, budget, level)
-    return judge_value([first, *again], noise, budget, level)[0] if word is Word.REGRESSED else word
+    """As the gate does it: only a suspect is measured again."""
+    values = [first, *again] if is_suspect(first, noise, budget, level) else [first]
+    return judge_value(values, noise, budget, level)[0]
 
 
 def threshold(name: str, statistic: Callable[[Figures], float], limit: float) -> Rule:

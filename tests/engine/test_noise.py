@@ -12,7 +12,7 @@ from scipy import special, stats
 
 from perf.judge.drift import drift, drift_line
 from perf.judge.noise import Noise, bound, estimate, smallest_visible_change
-from perf.judge.suite import judge_value, per_test_level
+from perf.judge.suite import is_suspect, judge_value, per_test_level
 from perf.outcome import Word
 
 KNOWN = Noise(centre=0.0, scale=0.01, df=1e9, runs=10**6)
@@ -172,6 +172,9 @@ CASES = [  # percent of the run and its re-measurements, budget, word; level 1 %
     ([6, 5, 7], 0.05, Word.REGRESSED),
     ([6, 1.7, 7], 0.05, Word.REGRESSED),
     ([6, 1.6, 7], 0.05, Word.INCONCLUSIVE),  # two of three beyond the budget, one no slower
+    ([1.7, 3, 3], 0.01, Word.REGRESSED),  # a suspect at 5 %, and the mean of all, 2.6 %, is beyond the bound
+    ([1.7, 2.1, 3], 0.01, Word.INCONCLUSIVE),  # their mean, 2.27 %, is not
+    ([1.6, 3, 3], 0.01, Word.INCONCLUSIVE),  # never a suspect
     ([6, 0, 1], 0.05, Word.SAME),  # one bad run
     ([6, 4, 4], 0.05, Word.SAME),  # slower, within the budget
     ([0, 6, 6], 0.05, Word.SAME),  # never a suspect
@@ -185,6 +188,22 @@ CASES = [  # percent of the run and its re-measurements, budget, word; level 1 %
 @pytest.mark.parametrize(("percent", "budget", "word"), CASES)
 def test_words(percent: list[float], budget: float, word: Word) -> None:
     assert judge_value(logs_of(*percent), KNOWN, budget, 0.01)[0] is word
+
+
+@pytest.mark.parametrize(
+    ("percent", "budget", "level", "suspect"),
+    [
+        (1.7, 0.0, 0.01, True),  # one test: at 5 %, 1.64 deviations
+        (1.6, 0.0, 0.01, False),
+        (1.7, 0.02, 0.01, False),  # within the budget
+        (2.4, 0.0, 0.0001, True),  # a hundred tests: at 1 %, 2.33 deviations
+        (2.3, 0.0, 0.0001, False),
+        (-9, 0.0, 0.01, False),  # faster
+    ],
+)
+def test_one_unchanged_case_a_run_is_measured_again(percent: float, budget: float, level: float, suspect: bool) -> None:
+    (value,) = logs_of(percent)
+    assert is_suspect(value, KNOWN, budget, level) is suspect
 
 
 def test_a_word_says_why() -> None:
