@@ -20,7 +20,10 @@ from perf.check.parity import SIXTEEN_BIT, rms, rmse
 from perf.contract import Blueprint, Inputs, Runner, Variant
 from perf.runners import ModuleRunner, as_outputs
 
-FUSED = "no layer departs once its output is asked for: the departure is in what is made of several layers at once"
+FUSED = (
+    "no layer departs once its output is asked for: the departure is in what is made of several layers at once, "
+    "or in a cached file that was changed"
+)
 Layers = Mapping[str, torch.Tensor]
 """Outputs by layer, in the order the layers finished; a layer that ran again is `name#2`."""
 
