@@ -41,10 +41,10 @@ def _cxx() -> str | None:
     from torch._inductor.exc import InvalidCxxCompiler
 
     try:
-        cpp_builder.get_cpp_compiler()
+        found = shutil.which(cpp_builder.get_cpp_compiler())  # it remembers what was there when it first looked
     except InvalidCxxCompiler:
-        return "no C++ compiler that Inductor would take is on PATH: apt-get install g++, or set CXX"
-    return None
+        found = None
+    return None if found else "no C++ compiler that Inductor would take is on PATH: apt-get install g++, or set CXX"
 
 
 def _cc() -> str | None:
