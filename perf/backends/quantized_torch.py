@@ -86,10 +86,12 @@ class TorchaoRunner(ModuleRunner):
         self._left_in_float = quantize(module, running, way.config(blueprint.device), odd)
         done = sum(is_quantized(layer) for layer in module.modules())
         if not done:
-            raise UnsupportedError(
-                f"torchao's {scheme} takes none of this core's {len(running)} linear layers: "
-                f"{len(odd)} are called with too few rows or are of a width that its kernel does not have"
+            few = (
+                f": {len(odd)} are of a width or called with so few rows that its kernel does not have it"
+                if odd
+                else ""
             )
+            raise UnsupportedError(f"torchao's {scheme} takes none of this core's {len(running)} linear layers{few}")
         self._counters = {
             "quantized_nodes": done,
             "quantized_percent": 100 * done // sum(isinstance(layer, Weighted) for layer in module.modules()),
