@@ -22,16 +22,41 @@ TREND_LEVEL = 0.02
 
 @dataclass(frozen=True)
 class Drift:
-    """`from_oldest` and `from_newest` are relative changes of the new run from those accepted runs (0.2: 20 % slower).
-    `per_run` is the median relative step over all pairs of runs (Theil–Sen), `chance` the probability, 0 to 1, of an
-    order as strict as this one without a trend. `runs` is the length of the history.
+    """The new run as the last of `logs`, behind the accepted ones, oldest first: natural logs of positive values. What
+    takes scipy's statistics is computed when it is asked for: they take a second to import, and most runs have not come
+    so far that a word is due.
     """
 
-    from_oldest: float
-    from_newest: float
-    per_run: float
-    chance: float
-    runs: int
+    logs: tuple[float, ...]
+
+    @property
+    def runs(self) -> int:
+        """Accepted runs."""
+        return len(self.logs) - 1
+
+    @property
+    def from_oldest(self) -> float:
+        """Relative change of the new run from the oldest accepted one (0.2: 20 % slower)."""
+        return math.expm1(self.logs[-1] - self.logs[0])
+
+    @property
+    def from_newest(self) -> float:
+        return math.expm1(self.logs[-1] - self.logs[-2])
+
+    @property
+    def per_run(self) -> float:
+        """The median relative step over all pairs of runs (Theil–Sen)."""
+        from scipy import stats
+
+        return math.expm1(float(stats.theilslopes(self.logs, np.arange(len(self.logs))).slope))
+
+    @property
+    def chance(self) -> float:
+        """The probability, 0 to 1, of an order as strict as this one without a trend."""
+        from scipy import stats
+
+        found = float(stats.kendalltau(np.arange(len(self.logs)), self.logs).pvalue)
+        return 1.0 if math.isnan(found) else found
 
     @property
     def is_trend(self) -> bool:
@@ -44,18 +69,7 @@ def drift(history: History, new: float) -> Drift:
     Raises:
         ValueError: the history is empty, or a value is not positive and finite.
     """
-    from scipy import stats  # takes a second or more to import, and only a run beside a baseline needs it
-
-    logs = np.append(log_values(history, "the history"), log_values(new, "this run"))
-    order = np.arange(len(logs))
-    chance = float(stats.kendalltau(order, logs).pvalue)
-    return Drift(
-        from_oldest=math.expm1(logs[-1] - logs[0]),
-        from_newest=math.expm1(logs[-1] - logs[-2]),
-        per_run=math.expm1(float(stats.theilslopes(logs, order).slope)),
-        chance=1.0 if math.isnan(chance) else chance,
-        runs=len(logs) - 1,
-    )
+    return Drift((*log_values(history, "the history").tolist(), *log_values(new, "this run").tolist()))
 
 
 def drift_line(found: Drift, budget: float) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -245,3 +247,13 @@ def test_chance_of_a_trend_is_kendalls() -> None:
     assert drift([1.0, 2.0, 3.0, 4.0], 5.0).chance == pytest.approx(2 / 120)
     assert drift([5.0, 4.0, 3.0, 2.0], 1.0).is_trend
     assert drift([1.0, 1.0, 1.0], 1.0).chance == 1.0
+
+
+def test_within_the_budget_no_statistics_are_imported() -> None:
+    """In a process of its own: other tests have them imported."""
+    code = (
+        "import sys; from perf.judge.drift import drift, drift_line; "
+        "print(drift_line(drift([1.0, 1.0, 1.0], 1.01), 0.05) == '', 'scipy.stats' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["True", "False"]
