@@ -27,6 +27,8 @@ from perf.store.rows import FIELD, to_extra_info
 from perf.weights import loader
 from perf.workbench import build_module
 
+LEAST_ERROR, LEAST_LOSS = 1e-4, 0.01
+
 
 def time_case(run: Session, case: Case, benchmark: Any) -> str:
     """Sample the latency of a case that is at parity into pytest-benchmark's fixture, then let the meters measure what
@@ -105,12 +107,13 @@ def _limit_notes(run: Session, case: Case) -> dict[str, str]:
 
 def quality(run: Session, case: Case) -> dict[str, float]:
     """Of a lossy variant, what it loses: the error's share of the signal, and what the task lacks of 1. It may be above
-    the core's floor and yet far from what it was."""
+    the core's floor and yet far from what it was. Never 0, which nothing can be compared with: what is smaller than
+    `LEAST_ERROR` and `LEAST_LOSS` is as good as nothing."""
     found = run.checked[case.key]
     if not run.catalogue.variants[case.variant].lossy:
         return {}
-    lost = {} if found.task is None or found.task > 1 else {"task_loss": 1 - found.task}
-    return {"relative_error": 10 ** (-found.sqnr_db / 20), **lost}
+    lost = {} if found.task is None or found.task > 1 else {"task_loss": max(1 - found.task, LEAST_LOSS)}
+    return {"relative_error": max(10 ** (-found.sqnr_db / 20), LEAST_ERROR), **lost}
 
 
 def _parity_words(run: Session, case: Case, found: Parity) -> str:

@@ -98,8 +98,9 @@ def attach() -> None:
 def activities(events: Iterable[Any]) -> list[Activity]:
     """The device's own among a profile's raw events (`torch._C._autograd._KinetoEvent`); ranges that `record_function`
     drew around several of them are none. `profile.events()` would first make Python objects of all events and a tree of
-    those, for the ten thousand kernels of ten calls longer than the calls take. Times count from the first event, since
-    nanoseconds since 1970 leave a float64 no more than quarters of a microsecond.
+    those: 44 µs an event where this takes 3 (torch 2.14, events of a CPU), and ten calls are ten thousand kernels.
+    Times count from the first event, since nanoseconds since 1970 leave a float64 no more than quarters of a
+    microsecond.
     """
     own = [event for event in events if event.device_type().name == "CUDA" and not _is_range(event)]
     origin_ns = min((event.start_ns() for event in own), default=0)
@@ -117,9 +118,9 @@ class KernelMeter:
     fills, `device_busy_s` the union of their intervals, `kernels` how many kernels ran (those of a CUDA graph one by
     one). Empty where nothing was recorded: another profiler has CUPTI, or the call does not use the GPU.
 
-    The GPU's clock moves with its power and heat: of the same kernels one burst differs from the next by 0.1 to 0.7 %
-    (H100, DeepLabV3), as much as one process from the next. So there are several, and no further one once `max_s` are
-    over. The calls of a burst follow each other, so that what fits into the L2 cache is found there.
+    Of the same kernels one burst differs from the next by 0.1 to 0.7 % (H100, DeepLabV3 in float32). So there are
+    several, and no further one once `max_s` are over. The calls of a burst follow each other, so that what fits into
+    the L2 cache is found there.
     """
 
     trace: Trace = cuda_trace

@@ -69,6 +69,7 @@ def test_a_lossy_variants_row_holds_what_it_loses(project: Project) -> None:
     assert lost(0.75) == {"relative_error": pytest.approx(0.1), "task_loss": 0.25}
     assert lost(None) == lost(31.0) == {"relative_error": pytest.approx(0.1)}
     assert lost(0.75, exact) == {}
+    assert lost(1.0)["task_loss"] == 0.01, "a baseline of 0 could not be compared with, and 0.3 would be new"
 
 
 def test_min_rounds_are_honoured(project: Project) -> None:
