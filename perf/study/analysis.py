@@ -11,7 +11,8 @@ from perf.errors import CoregateError
 from perf.judge.suite import per_test_level
 from perf.judge.verdict import BUDGETS, LATENCY
 from perf.report.cases import plural
-from perf.study.rates import AGAIN, Baselines, Outcome, Rate, Trial, any_alarm, at_random, in_order, judge_all
+from perf.study.excuses import Excuses
+from perf.study.rates import AGAIN, Baselines, Outcome, Rate, Trial, any_alarm, at_random, in_order, judge_all, rate
 from perf.study.records import Recorded, Seen
 from perf.study.rules import Rule, rules
 
@@ -54,6 +55,7 @@ class Study:
     """All that is said of one machine class. `together` are the false alarms of ours at its default budgets on any
     metric, by k, drawn and in order. `visible` is the smallest change that ours would see 8 times in 10, by (metric, k)
     and case, the median over baselines. `achieved` is the median share of extra work by metric and wanted level.
+    `moved` is how often a control case moved beside the k runs just before, by k (None: too few runs, or no controls).
     """
 
     machine_class: str
@@ -65,6 +67,7 @@ class Study:
     together: Mapping[int, tuple[Rate, Rate | None]]
     visible: Mapping[tuple[str, int], Mapping[str, float]]
     achieved: Mapping[str, Mapping[float, float]]
+    moved: Mapping[int, Rate | None]
 
     @property
     def injected(self) -> int:
@@ -103,6 +106,7 @@ def study(runs: Sequence[Recorded]) -> Study:
         together={k: bench.together(k) for k in sizes},
         visible={(metric, k): bench.visible(metric, k) for metric in metrics for k in sizes},
         achieved={metric: bench.achieved(metric) for metric in metrics},
+        moved={k: bench.moved(k) for k in sizes},
     )
 
 
@@ -130,6 +134,7 @@ class Bench:
     metrics: tuple[str, ...]
     levels: tuple[float, ...]
     learnt: dict[str, Baselines] = field(default_factory=dict)
+    excuses: dict[str, Excuses] = field(default_factory=dict)
 
     @property
     def test_level(self) -> float:
@@ -179,6 +184,12 @@ class Bench:
         }
         return {level: median(found) for level, found in shares.items() if found}
 
+    def moved(self, k: int) -> Rate | None:
+        excuses = self._excuses(self.metrics[0])
+        trials = [trial for trial in in_order(len(self.runs), k) if self.runs[trial.judged].controls]
+        hits = sum(bool(excuses.machine(trial.judged, trial.baseline)) for trial in trials)
+        return rate(hits / len(trials), len(trials)) if trials else None
+
     def _trials(self, k: int) -> Sequence[Trial]:
         return at_random(len(self.runs), range(len(self.runs)), k, TRIALS, SEED)
 
@@ -187,19 +198,23 @@ class Bench:
         normal = {number: self._seen(run, metric, 0.0) for number, run in enumerate(self.runs)}
         schemes = (self._trials(k), in_order(len(self.runs), k))
         drawn, ordered = (
-            judge_all(rule, trials, self._baselines(metric), normal) if trials else None for trials in schemes
+            judge_all(rule, trials, self._baselines(metric), normal, self._excuses(metric)) if trials else None
+            for trials in schemes
         )
         return drawn, ordered
 
     def _detection(self, rule: Rule, metric: str, k: int, level: float) -> Outcome | None:
         slowed = {number: seen for number, run in enumerate(self.runs) if (seen := self._seen(run, metric, level))}
         trials = at_random(len(self.runs), slowed, k, TRIALS, SEED)
-        return judge_all(rule, trials, self._baselines(metric), slowed) if trials else None
+        return judge_all(rule, trials, self._baselines(metric), slowed, self._excuses(metric)) if trials else None
 
     def _baselines(self, metric: str) -> Baselines:
         if metric not in self.learnt:
             self.learnt[metric] = Baselines([self._seen(run, metric, 0.0) for run in self.runs])
         return self.learnt[metric]
+
+    def _excuses(self, metric: str) -> Excuses:
+        return self.excuses.setdefault(metric, Excuses([run.controls for run in self.runs], metric))
 
     def _seen(self, run: Recorded, metric: str, level: float) -> Seen:
         found = run.seen(metric, level)

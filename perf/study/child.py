@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from perf.contract import Case
 from perf.study.inject import CPU_BUFFER, Amount, Work, calibrate, reached
-from perf.study.records import Point, Recorded, to_line
+from perf.study.records import Point, Recorded, rounded, to_line
 
 if TYPE_CHECKING:
     from perf.study.clocks import Clocks
@@ -47,6 +47,7 @@ def measured(spec: Spec) -> Recorded:
     """All cases; one that fails is left out with its reason, and the others go on."""
     from perf.catalogue import discover
     from perf.measure import machine
+    from perf.measure.controls import ControlWatch
     from perf.session import first_line
     from perf.study.clocks import CLOCKS
     from perf.workbench import Workbench
@@ -57,6 +58,8 @@ def measured(spec: Spec) -> Recorded:
     cases, dice = list(map(Case.parse, spec.keys)), Random(spec.seed)
     points: list[Point] = []
     left_out: dict[str, str] = {}
+    controls = ControlWatch(wanted=True)
+    controls.start(cases[0].device)
     for case in cases:
         levels = dice.sample(spec.levels, len(spec.levels))
         try:
@@ -68,7 +71,14 @@ def measured(spec: Spec) -> Recorded:
     bench.close()
     hardware = machine.hardware(cases[0].device)
     return Recorded(
-        at, spec.seed, machine.machine_class(hardware), hardware, machine.software(), tuple(points), left_out
+        at=at,
+        seed=spec.seed,
+        machine_class=machine.machine_class(hardware),
+        hardware=hardware,
+        software=machine.software(),
+        points=tuple(points),
+        left_out=left_out,
+        controls={name: rounded(seconds, 7) for name, seconds in controls.finish().items()},
     )
 
 

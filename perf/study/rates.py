@@ -20,6 +20,7 @@ import numpy as np
 from scipy import special
 
 from perf.outcome import Word
+from perf.study.excuses import Excuses
 from perf.study.records import Seen
 from perf.study.rules import Baseline, Rule, Words
 
@@ -139,14 +140,27 @@ class Baselines:
         return self._made[runs]
 
 
-def judge_all(rule: Rule, trials: Sequence[Trial], baselines: Baselines, changed: Mapping[int, Seen]) -> Outcome:
+def judge_all(
+    rule: Rule,
+    trials: Sequence[Trial],
+    baselines: Baselines,
+    changed: Mapping[int, Seen],
+    excuses: Excuses | None = None,
+) -> Outcome:
     """The words of every trial. `changed` maps positions to what is judged and measured again: the same runs as in
-    baselines, or what they saw with extra work. A case is judged where all of them have it.
+    baselines, or what they saw with extra work. A case is judged where all of them have it. `excuses` hold for our rule
+    alone; no other one knows controls.
     """
-    return Outcome(tuple(trials), tuple(_words(rule, trial, baselines, changed) for trial in trials))
+    return Outcome(tuple(trials), tuple(_words(rule, trial, baselines, changed, excuses) for trial in trials))
 
 
-def _words(rule: Rule, trial: Trial, baselines: Baselines, changed: Mapping[int, Seen]) -> Words:
+def _words(
+    rule: Rule, trial: Trial, baselines: Baselines, changed: Mapping[int, Seen], excuses: Excuses | None
+) -> Words:
     again = [changed[run] for run in trial.again]
     new = {case: seen for case, seen in changed[trial.judged].items() if all(case in other for other in again)}
-    return rule.learn(baselines[trial.baseline])(new, again)
+    baseline = baselines[trial.baseline]
+    words = rule.learn(baseline)(new, again)
+    if rule.budget is None or excuses is None:
+        return words
+    return excuses.applied(words, excuses.machine(trial.judged, trial.baseline), new, baseline, rule.budget)

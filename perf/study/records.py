@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ class Point:
 @dataclass(frozen=True)
 class Recorded:
     """One fresh process. `at` is when it began (ISO 8601, UTC), `seed` that of its inputs; `left_out` are cases that
-    gave no number, and why."""
+    gave no number, and why. `controls` are the seconds of the control cases (`perf.measure.controls`), empty where they
+    were not timed."""
 
     at: str
     seed: int
@@ -59,6 +60,7 @@ class Recorded:
     software: Mapping[str, str]
     points: tuple[Point, ...]
     left_out: Mapping[str, str]
+    controls: Mapping[str, float] = field(default_factory=dict)
 
     def seen(self, metric: str, wanted: float) -> Seen:
         return {
@@ -78,15 +80,16 @@ def summarise(samples: Sequence[float]) -> Figures:
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     step = max(1, math.ceil(count / KEPT_SAMPLES))
     return Figures(
-        _rounded(middle, 7), _rounded(math.fsum(samples) / count, 7), _rounded(ordered[0], 7), thinned(samples, step)
+        rounded(middle, 7), rounded(math.fsum(samples) / count, 7), rounded(ordered[0], 7), thinned(samples, step)
     )
 
 
 def thinned(samples: Sequence[float], step: int) -> tuple[float, ...]:
-    return tuple(_rounded(value, DIGITS) for value in samples[::step])
+    return tuple(rounded(value, DIGITS) for value in samples[::step])
 
 
-def _rounded(value: float, digits: int) -> float:
+def rounded(value: float, digits: int) -> float:
+    """To so many significant digits."""
     return float(f"{value:.{digits}g}")
 
 
@@ -106,6 +109,7 @@ def from_line(text: str) -> Recorded:
         software=dict(found["software"]),
         points=tuple(map(_point, found["points"])),
         left_out=dict(found["left_out"]),
+        controls={name: _positive(seconds) for name, seconds in found.get("controls", {}).items()},
     )
 
 
@@ -118,9 +122,14 @@ def _point(found: Mapping[str, Any]) -> Point:
 def _figures(found: Mapping[str, Any]) -> Figures:
     figures = Figures(found["median"], found["mean"], found["min"], tuple(found["samples"]))
     for value in (figures.median, figures.mean, figures.min, *figures.samples):
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            raise ValueError(f"{value!r} where a positive number is wanted")
+        _positive(value)
     return figures
+
+
+def _positive(value: Any) -> float:
+    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        raise ValueError(f"{value!r} where a positive number is wanted")
+    return float(value)
 
 
 def read(path: Path) -> list[Recorded]:

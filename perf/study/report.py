@@ -45,7 +45,7 @@ machine in hand.
   much of that a caller waits for is not known. Cases too short for the least work of a level are not in it.
 - In brackets: the 95 % interval (Clopper–Pearson) for as many independent runs as were judged.
 - coregate calls nothing slower that is within its budget, by design; with budget 0 it calls what the noise allows. What
-  a control case would have excused is not taken out.
+  a control case excuses is not called slower, as in the gate, where the runs have control cases.
 - `{COMMAND} --record-ab N` adds N restarts of `python -m perf ab` on two sides that are alike, with and without extra
   work in one of them; its own rule is replayed on them.
 """
@@ -78,6 +78,7 @@ def _recorded(found: Study) -> Iterator[str]:
     counts = f"{plural(len(found.runs), 'run')}, {found.injected} of them with extra work"
     yield f"{counts}; {plural(len(found.cases), 'case')}; {hardware}."
     yield f"From {found.runs[0].at} to {found.runs[-1].at}. {_software(found)}"
+    yield from _controls(found)
     left_out = sorted({key for run in found.runs for key in run.left_out} | _elsewhere(found))
     if left_out:
         yield f"Not in every run, and so in none of this: {', '.join(left_out)}."
@@ -85,6 +86,13 @@ def _recorded(found: Study) -> Iterator[str]:
         if shares:
             given = ", ".join(f"{level:.0%}: {share:.2%}" for level, share in shares.items())
             yield f"Extra work wanted, and what it took of `{metric}` (median): {given}."
+
+
+def _controls(found: Study) -> Iterator[str]:
+    having = sum(bool(run.controls) for run in found.runs)
+    if having:
+        shares = ", ".join(f"k = {k}: {interval(share)}" for k, share in found.moved.items() if share)
+        yield f"{having} of the runs have control cases; beside the k runs before, one had moved in {shares} of runs."
 
 
 def _software(found: Study) -> str:

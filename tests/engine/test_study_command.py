@@ -173,4 +173,5 @@ def test_a_run_is_recorded_in_a_process_of_its_own(
     assert {point.case for point in run.points} == {"toy/tiny/eager-fp32/b5/cpu"}
     assert set(run.points[0].metrics) == {"latency_s", "cpu_s"}
     assert run.software["torch"]
+    assert set(run.controls) == {"matmul", "copy", "launches"}
     assert "no report yet" in capsys.readouterr().err
