@@ -142,7 +142,7 @@ def _measured(spec: Spec) -> Start:
     bench = Workbench(catalogue, spec.seed, Path(os.environ["COREGATE_CACHE"]), root)
     imported = perf_counter()
     _load(spec.load_artifacts)
-    runner, prepared = bench.built(case).runner, bench.prepared(case)
+    runner, prepared = bench.built(case).runner, bench.timed(case)
     synchronise(case.device)
     built = perf_counter()
     ends = []

@@ -94,7 +94,7 @@ def _add_choices(group: pytest.OptionGroup) -> None:
         default="standard",
         help="the variants everyone wants (default); every option value at least once; the whole product",
     )
-    group.addoption("--perf-seed", type=int, metavar="N", help="seed of the inputs (default: drawn afresh and printed)")
+    group.addoption("--perf-seed", type=int, metavar="N", help="seed of parity's inputs (default: drawn, printed)")
     group.addoption(
         "--case", action="append", default=[], metavar="KEY", help="run this case alone, by its key; repeatable"
     )

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from perf.contract import Case
-from perf.errors import CoregateError, UnsupportedError
+from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure.device import synchronise
 from perf.options import Options
-from perf.session import Session, first_line
+from perf.session import Session
 
 UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""

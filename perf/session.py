@@ -15,7 +15,7 @@ from perf.check.graphs import GraphReport, added_by, count_graphs
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
-from perf.errors import CoregateError, UnsupportedError
+from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure import machine
 from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
@@ -27,7 +27,7 @@ from perf.outcome import Row
 from perf.runners import to_device
 from perf.store.counters import Counted
 from perf.weights import with_weights
-from perf.workbench import Workbench, build_module
+from perf.workbench import Workbench
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Session:
         core = self.catalogue.cores[subject.core]
         preset = self._preset(subject)
         with self.workbench.ledger.span("checking"):
-            module = build_module(preset, subject.device, "float32")
+            module = self.workbench.module(subject.core, subject.preset, subject.device, "float32")
             calls = self._calls(subject, [shape.name for shape in preset.shapes])
             try:
                 report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
@@ -172,7 +172,7 @@ class Session:
         plan = self.catalogue.cores[subject.core].plan
         assert plan is not None
         with self.workbench.ledger.span("checking"):
-            module = build_module(self._preset(subject), subject.device, "float32")
+            module = self.workbench.module(subject.core, subject.preset, subject.device, "float32")
             warmup, served = self._calls(subject, plan.warmup), self._calls(subject, plan.served)
             added = added_by(module, warmup, served, dynamic=subject.dynamic, root=self.options.root)
         if not added.graphs:
@@ -236,14 +236,6 @@ def _not_whole(report: GraphReport) -> str:
         first = report.breaks[0]
         return f"{sum(found.count for found in report.breaks)} graph breaks; the first at {first.where}: {first.reason}"
     return "over the recompile limit: torch runs eager without a word" if report.limit_hits else ""
-
-
-def first_line(error: BaseException) -> str:
-    """The first line that says something, with the kind of error, and where TorchDynamo stood if it is one of its."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    frames = getattr(error, "real_stack", None)
-    place = f" — {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}: {text}"[:300] + place
 
 
 def _form(value: Any) -> str:

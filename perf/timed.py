@@ -21,11 +21,11 @@ from perf.measure.nvml import CardWatch, open_card
 from perf.measure.nvml import notes as card_notes
 from perf.measure.rounds import Rounds, take_rounds
 from perf.measure.sampling import WITHIN
+from perf.modules import build_module
 from perf.outcome import Row
 from perf.session import Session
 from perf.store.rows import FIELD, to_extra_info
 from perf.weights import loader
-from perf.workbench import build_module
 
 LEAST_ERROR, LEAST_LOSS = 1e-4, 0.01
 
@@ -55,7 +55,7 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
 
 
 def _sample(run: Session, case: Case, benchmark: Any, watch: CardWatch) -> Rounds | None:
-    runner, prepared = run.workbench.built(case).runner, run.workbench.prepared(case)
+    runner, prepared = run.workbench.built(case).runner, run.workbench.timed(case)
 
     def call() -> None:
         runner.run(prepared)
@@ -68,7 +68,7 @@ def _sample(run: Session, case: Case, benchmark: Any, watch: CardWatch) -> Round
 
 def _meter(run: Session, case: Case, watch: CardWatch) -> dict[str, float]:
     """The meters wait for the device themselves: some count the call alone."""
-    runner, prepared = run.workbench.built(case).runner, run.workbench.prepared(case)
+    runner, prepared = run.workbench.built(case).runner, run.workbench.timed(case)
     release(case.device)  # what emptying the cache took
     return measure_all(meters(case.device, watch.card), lambda: runner.run(prepared))
 

@@ -26,16 +26,20 @@ from perf.contract import Blueprint, Case, Core, Cost, Inputs, Outputs, Preset, 
 from perf.measure.cost import count
 from perf.measure.device import release
 from perf.measure.ledger import Ledger
+from perf.modules import Modules, build_module
 from perf.precision import tf32
 from perf.runners import as_outputs, to_device
+
+TIMED_SEED = 1
+"""Of the inputs that are timed; not the one that weights are drawn from, whose numbers they would repeat."""
 
 
 @dataclass
 class Built:
-    """A runner, its prepared inputs by shape, and what its first call at each shape compiled."""
+    """A runner, its prepared inputs by shape and seed, and what its first call at each shape compiled."""
 
     runner: Runner
-    prepared: dict[str, Any] = field(default_factory=dict)
+    prepared: dict[tuple[str, int], Any] = field(default_factory=dict)
     compiled: dict[str, dict[str, int]] = field(default_factory=dict)
     places: dict[str, tuple[str, ...]] = field(default_factory=dict)
     came: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -65,6 +69,7 @@ class Workbench:
         self._parity: dict[str, Parity] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
         self._costs: dict[tuple[str, str, str], Cost | None] = {}
+        self._modules = Modules()
         self._weightless: dict[tuple[str, str], torch.nn.Module] = {}
 
     def describe(self, case: Case) -> tuple[Core, Preset, Variant, Shape]:
@@ -85,6 +90,10 @@ class Workbench:
                 self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
 
+    def module(self, core: str, preset: str, device: str, dtype: str) -> torch.nn.Module:
+        """Fresh, in eval mode, its floating parameters and buffers in `dtype`."""
+        return self._modules.fresh(core, preset, self.catalogue.cores[core].presets[preset], device, dtype)
+
     def blueprint(self, case: Case) -> Blueprint:
         core, preset, _, shape = self.describe(case)
         return Blueprint(
@@ -93,7 +102,7 @@ class Workbench:
             shape=shape,
             device=case.device,
             cache=self._cache,
-            module=partial(build_module, preset, case.device),
+            module=partial(self.module, case.core, case.preset, case.device),
             example=partial(preset.inputs, shape),
         )
 
@@ -130,11 +139,18 @@ class Workbench:
             return f"no layer could be named ({type(error).__name__} on the tapped core)"
 
     def prepared(self, case: Case) -> Any:
-        """The inputs of `case` as its runner wants them, prepared once."""
+        """The inputs of `case` that parity is judged on, as its runner wants them; prepared once."""
+        return self._prepared(case, self.seed)
+
+    def timed(self, case: Case) -> Any:
+        """The inputs of `case` that are timed, the same in every run: what a call takes may depend on their values."""
+        return self._prepared(case, TIMED_SEED)
+
+    def _prepared(self, case: Case, seed: int) -> Any:
         built = self.built(case)
-        if case.shape not in built.prepared:
-            built.prepared[case.shape] = built.runner.prepare(self.inputs(case))
-        return built.prepared[case.shape]
+        if (case.shape, seed) not in built.prepared:
+            built.prepared[case.shape, seed] = built.runner.prepare(self._drawn(case, seed))
+        return built.prepared[case.shape, seed]
 
     def cost(self, case: Case) -> Cost | None:
         """The least that a call must do: what the core states; else, of a pure core, counted once on the meta device.
@@ -158,8 +174,12 @@ class Workbench:
             return None
 
     def inputs(self, case: Case) -> Inputs:
+        """Those that parity is judged on, on the CPU."""
+        return self._drawn(case, self.seed)
+
+    def _drawn(self, case: Case, seed: int) -> Inputs:
         _, preset, _, shape = self.describe(case)
-        return preset.inputs(shape, self.seed)
+        return preset.inputs(shape, seed)
 
     def close(self) -> None:
         if self._built is not None:
@@ -193,29 +213,24 @@ class Workbench:
         inputs = self.inputs(case)
         where = (case.core, case.preset, case.shape, case.device)
         if (*where, preset.reference, "reference") not in self._outputs:
-            reference, _ = run_eagerly(preset, case.device, preset.reference, inputs)
+            reference, _ = self._eager(case, preset.reference, inputs)
             self._outputs[(*where, preset.reference, "reference")] = reference
         if (*where, dtype, "eager") not in self._outputs:
-            first, second = run_eagerly(preset, case.device, dtype, inputs)
+            first, second = self._eager(case, dtype, inputs)
             self._outputs[(*where, dtype, "eager")], self._outputs[(*where, dtype, "again")] = first, second
         eager = self._outputs[(*where, dtype, "eager")]
         unsteady = parity.agrees_with_itself(eager, self._outputs[(*where, dtype, "again")], core.tolerance)
         return self._outputs[(*where, preset.reference, "reference")], eager, unsteady
 
-
-def build_module(preset: Preset, device: str, dtype: str) -> torch.nn.Module:
-    """A fresh module of `preset`, eval mode, its floating parameters and buffers in `dtype`, on `device`."""
-    with torch.device(device):
-        module = preset.build()
-    return module.to(device=device, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+    def _eager(self, case: Case, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:
+        twice = run_eagerly(self.module(case.core, case.preset, case.device, dtype), case.device, dtype, inputs)
+        release(case.device)
+        return twice
 
 
-def run_eagerly(preset: Preset, device: str, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:
-    """The module's outputs on the CPU, twice over, and nothing of it left behind."""
-    module = build_module(preset, device, dtype)
+def run_eagerly(module: torch.nn.Module, device: str, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:
+    """Outputs, on the CPU, of `module`, which is of `dtype` on `device`: of two calls."""
     prepared: Mapping[str, Any] = to_device(inputs, dtype, device)
     with torch.no_grad(), tf32(allowed=False):
         twice = [tuple(item.cpu() for item in as_outputs(module(**prepared))) for _ in range(2)]
-    del module
-    release(device)
     return twice[0], twice[1]

@@ -13,13 +13,13 @@ from typing import Any
 
 from perf.ab import PROTOCOL
 from perf.contract import Case
-from perf.errors import CoregateError, UnsupportedError
+from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure.device import synchronise
 from perf.measure.kernels import KernelMeter
 from perf.measure.latency import warm_up
 from perf.measure.machine import software
 from perf.measure.meters import Meter
-from perf.session import Session, first_line
+from perf.session import Session
 
 CLOCKS: Mapping[str, Mapping[str, Callable[[], float]]] = {
     "cpu": {"latency_s": perf_counter, "cpu_s": process_time},
@@ -97,7 +97,7 @@ class Bench:
         return {} if key == self._key else {"error": f"{key} is not built: ask for build first"}
 
     def _timed(self, case: Case) -> Callable[[], None]:
-        runner, prepared = self.run.workbench.built(case).runner, self.run.workbench.prepared(case)
+        runner, prepared = self.run.workbench.built(case).runner, self.run.workbench.timed(case)
 
         def call() -> None:
             runner.run(prepared)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Spec:
     """What a process measures: `keys` in their order, on one device, each for `seconds` a point, without extra work and
-    then at each of `levels` in an order drawn from `seed`, which also draws the inputs.
+    then at each of `levels` in an order drawn from `seed`. Inputs are those that the gate times.
     """
 
     root: str
@@ -46,9 +46,9 @@ def main(asked: str, told: str) -> None:
 def measured(spec: Spec) -> Recorded:
     """All cases; one that fails is left out with its reason, and the others go on."""
     from perf.catalogue import discover
+    from perf.errors import first_line
     from perf.measure import machine
     from perf.measure.controls import ControlWatch
-    from perf.session import first_line
     from perf.study.clocks import CLOCKS
     from perf.workbench import Workbench
 
@@ -88,7 +88,7 @@ def _warm(bench: Workbench, case: Case, seconds: float) -> Callable[[Work], Call
     from perf.measure.device import synchronise
     from perf.measure.latency import WarmUpPlan, warm_up
 
-    runner, prepared = bench.built(case).runner, bench.prepared(case)
+    runner, prepared = bench.built(case).runner, bench.timed(case)
 
     def call(extra: Work) -> None:
         runner.run(prepared)

@@ -14,8 +14,8 @@ import torch
 
 from perf.catalogue import discover
 from perf.contract import Core, Inputs, Outputs, Shape
+from perf.modules import build_module, copied
 from perf.runners import as_outputs
-from perf.workbench import build_module
 
 ROOT = Path(__file__).parents[2]
 CORES = discover([ROOT / "fixtures" / "cores"], [], ROOT).cores
@@ -95,6 +95,19 @@ def same(one: object, two: object) -> bool:
 def test_building_twice_gives_the_same_weights(core: Core, preset: str) -> None:
     second = build_module(core.presets[preset], "cpu", "float32").state_dict()
     assert all(torch.equal(value, second[name]) for name, value in module(core.name, preset).state_dict().items())
+
+
+@pytest.mark.parametrize(("core", "preset"), TINY)
+def test_a_copy_computes_the_same_and_reaches_for_nothing_of_the_original(core: Core, preset: str) -> None:
+    inputs = core.presets[preset].inputs(core.presets[preset].shapes[0], 1)
+    expected = run(core, preset, inputs)
+    original = build_module(core.presets[preset], "cpu", "float32")
+    copy = copied(original, "cpu")
+    for tensor in [*original.parameters(), *original.buffers()]:
+        tensor.zero_()
+    with torch.no_grad():
+        found = as_outputs(copy(**inputs))
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize("core", CORES.values(), ids=CORES)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
 from perf.check.parity import Parity
 from perf.contract import Case
@@ -43,6 +44,24 @@ def test_a_kept_run_knows_its_ceilings_and_each_row_its_limit(project: Project) 
     assert (float(row["notes"]["flops"]), float(row["notes"]["moved_bytes"])) == (flops, moved)
     limit_s = max(flops / ceilings["float32"], moved / ceilings["copy"])
     assert abs(float(row["notes"]["limit_s"]) / limit_s - 1) < 1e-5
+
+
+def test_all_runs_time_the_same_inputs_and_judge_others(project: Project) -> None:
+    project.core(before="open('seen', 'a').write(f'{x.flatten()[0].item()} ') if x.device.type == 'cpu' else None")
+    seen = []
+    for seed in ("1", "5"):
+        timed(project, "--shape", "b5", f"--perf-seed={seed}")
+        seen.append((project.path / "seen").read_text().split())
+        (project.path / "seen").unlink()
+    one, other = seen
+    drawn = {
+        seed: str(torch.randn(5, 16, generator=torch.Generator().manual_seed(seed))[0, 0].item()) for seed in (1, 5)
+    }
+    assert set(one) == {drawn[1]}  # parity too was judged on the seed that is timed
+    assert set(other) == {drawn[1], drawn[5]}
+    assert other[-1] == one[-1]
+    first_timed = other.index(drawn[1])
+    assert drawn[5] not in other[first_timed:]  # parity comes first
 
 
 def test_the_row_holds_what_the_meters_found_and_how_it_was_sampled(project: Project) -> None:

@@ -32,7 +32,7 @@ class LadenBench(Bench):
     def _timed(self, case: Case) -> Callable[[], None]:
         self._works = {0: nothing}
         self._extra = nothing
-        runner, prepared = self.run.workbench.built(case).runner, self.run.workbench.prepared(case)
+        runner, prepared = self.run.workbench.built(case).runner, self.run.workbench.timed(case)
 
         def call() -> None:
             runner.run(prepared)
