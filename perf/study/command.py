@@ -71,7 +71,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         command.add_argument(option, action="append", default=[], metavar="PATTERN", help=f"{what}; repeatable")
     command.add_argument("--matrix", choices=MATRICES, default="standard", help="(default: %(default)s)")
     command.add_argument(
-        "--perf-seed", type=int, metavar="N", help="seed of the levels' order and of parity's inputs (default: drawn)"
+        "--perf-seed", type=int, metavar="N", help="seed of levels' order and parity's inputs (default: drawn)"
     )
     command.set_defaults(run=run)
 

@@ -49,9 +49,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One fresh process. `at` is when it began (ISO 8601, UTC), `seed` drew the order of its levels; `left_out` are cases
-    that gave no number, and why. `controls` are the seconds of the control cases (`perf.measure.controls`), empty where
-    they were not timed."""
+    """One fresh process. `at` is when it began (ISO 8601, UTC), `seed` drew its levels' order; `left_out` are cases that
+    gave no number, and why. `controls` are the seconds of the control cases (`perf.measure.controls`), empty where they
+    were not timed."""
 
     at: str
     seed: int
