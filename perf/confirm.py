@@ -50,18 +50,25 @@ class Command:
             return read_run(written).rows
 
 
-def confirm(command: Command, keys: Sequence[str], times: int) -> dict[tuple[str, str], list[float]]:
-    """(key, metric) → values of `times` fresh processes, one after the other.
+def confirm(command: Command, keys: Sequence[str], times: int) -> list[Mapping[str, Row]]:
+    """Rows of `times` fresh processes, one after the other.
 
     Raises:
         CoregateError: a process wrote no run.
     """
-    found: dict[tuple[str, str], list[float]] = {}
+    found = []
     for number in range(1, 1 + times if keys else 0):
         command.tell(f"measuring again in a fresh process, {number} of {times}: {', '.join(keys)}")
-        for key, row in command.measure(keys).items():
-            for metric, value in row.metrics.items():
-                found.setdefault((key, metric), []).append(value)
+        found.append(command.measure(keys))
+    return found
+
+
+def values(again: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], list[float]]:
+    """(key, metric) → what each of those runs measured."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for key, row in (item for rows in again for item in rows.items()):
+        for metric, value in row.metrics.items():
+            found.setdefault((key, metric), []).append(value)
     return found
 
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perf.confirm import Command, confirm
+from perf.confirm import Command, confirm, values
 from perf.contract import Case
 from perf.errors import CoregateError
 from perf.judge import verdict
 from perf.judge.controls import excuse, moved, said
 from perf.judge.counters import judge_bound, software_moved
+from perf.judge.disturbed import set_aside
 from perf.judge.suspects import suspects
 from perf.judge.verdict import compare, with_note
 from perf.measure.machine import commit, software
@@ -42,13 +43,14 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
     """
     comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
     again, problems = _again(run, command, comparison.suspects())
+    notes = {key: [row.notes, *(rows[key].notes for rows in again if key in rows)] for key, row in run.rows.items()}
     newest = {
         key: (row, _with_code(before.software, before.commit))
         for before in baseline
         for key, row in before.rows.items()
     }
     machine = moved(run.controls.finish(), [before.controls for before in baseline])
-    judged = excuse(comparison.verdicts(again), machine)
+    judged = set_aside(excuse(comparison.verdicts(values(again)), machine), notes)
     return Judgement(
         verdicts=[*_explained(judged, run, newest), *_counted(run, newest), *_unmeasured(run, baseline)],
         drifts=comparison.drifts(),
@@ -57,14 +59,14 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
     )
 
 
-def _again(run: Session, command: Command, keys: list[str]) -> tuple[dict[tuple[str, str], list[float]], list[str]]:
-    """What fresh processes say, and what went wrong with them; a suspect that cannot be measured again stays one."""
+def _again(run: Session, command: Command, keys: list[str]) -> tuple[list[Mapping[str, Row]], list[str]]:
+    """The rows of fresh processes, and what went wrong with them; a suspect that cannot be measured again stays one."""
     run.workbench.close()
     try:
         with run.workbench.ledger.span("confirming"):
             return confirm(command, keys, run.options.confirm), []
     except CoregateError as error:
-        return {}, [str(error)]
+        return [], [str(error)]
 
 
 def _budgets(run: Session) -> verdict.Budgets:

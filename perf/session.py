@@ -20,8 +20,8 @@ from perf.measure import machine
 from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
+from perf.measure.disturbance import disturbed
 from perf.measure.ledger import Ledger
-from perf.measure.nvml import disturbed
 from perf.options import Options
 from perf.outcome import Row
 from perf.runners import to_device

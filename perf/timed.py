@@ -19,6 +19,7 @@ from perf.measure.limit import forms, limit_s, moved_bytes
 from perf.measure.meters import COUNTS, host_s, measure_all, meters
 from perf.measure.nvml import CardWatch, open_card
 from perf.measure.nvml import notes as card_notes
+from perf.measure.processor import ProcessorWatch
 from perf.measure.rounds import Rounds, take_rounds
 from perf.measure.sampling import WITHIN
 from perf.modules import build_module
@@ -43,12 +44,14 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
     watch = CardWatch(open_card(case.device))
     with run.workbench.ledger.span("controls"):
         run.controls.start(case.device)
+    processor = ProcessorWatch()
     with run.workbench.ledger.span("sampling"):
         rounds = _sample(run, case, benchmark, watch)
+    waited = processor.notes()
     if rounds is not None:
         with run.workbench.ledger.span("metering"):
             measured = _meter(run, case, watch)
-        notes = {**rounds.notes(), **card_notes(watch.states), "parity": _parity_words(run, case, found)}
+        notes = {**rounds.notes(), **card_notes(watch.states), **waited, "parity": _parity_words(run, case, found)}
         notes |= _limit_notes(run, case)
         _keep(run, case, benchmark, measured, notes)
     return ""

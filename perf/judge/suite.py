@@ -8,12 +8,12 @@ Exact counters are no tests and spend nothing. Improvements have the same level 
 
 *Confirmation.* This is double sampling (Dodge & Romig 1929). A first value beyond its budget, and beyond what one
 unchanged case a run is by chance (`suspect_level`), is a suspect and is measured again in fresh processes. It is
-`regressed` where the mean of all values is beyond the budget and the bound, their median beyond the budget, and each
-re-measurement above the bound at 5 %. The bound is that of one new run. The mean of several varies less, or as much
-where a run and its re-measurements minutes later share all that ails them (on a busy CPU they share 0.2 of the
-variance), so that the 1 % holds however dependent they are. Where they are not, false alarms fall far below it
-(`perf.judge.noise`), and power grows: a slowdown of `smallest_visible_change` is beyond the bound at once in 80 % of
-runs, and `regressed` after two re-measurements in 84 % (k = 1) to 91 % (k = 20; normal noise).
+`regressed` where the mean of all values is beyond the budget and that mean's bound, their median beyond the budget, and
+each re-measurement above the bound at 5 %. The mean of several varies less than one value, but not as much less as if
+they were independent: minutes later the same may still ail the machine. They are taken to share half of their variance
+(`SHARED`). Where they share less, false alarms fall far below the 1 % (`perf.judge.noise`), and power grows: a slowdown
+of `smallest_visible_change` is beyond the bound at once in 80 % of runs, and `regressed` after two re-measurements in
+96 % (k = 1) to 98 % (k = 20; normal noise).
 
 *What the 1 % rests on.* Baseline and new run are alike but for the change, and the scales of a pool are independent.
 One machine effect on all cases breaks the latter: where it is 90 % of the variance, 3 % of runs have a false suspect at
@@ -88,7 +88,7 @@ def _word(distances: Array, noise: Noise, budget: float, level: float) -> tuple[
             continue
         called_for = ahead[0] > max(limit, bound(noise, suspect_level(level)))
         borne_out = bool(np.all(ahead[1:] > bound(noise, CONFIRMATION_LEVEL)))
-        if called_for and borne_out and float(np.mean(ahead)) > max(limit, seen):
+        if called_for and borne_out and float(np.mean(ahead)) > max(limit, bound(noise, level, len(ahead))):
             return word, _values(distances)
         if ahead[0] > max(limit, seen):
             return Word.INCONCLUSIVE, _values(distances)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-from perf.measure.sampling import SLOWED
-
 T = TypeVar("T")
+
+FOREIGN = "foreign_processes"
+"""The note that says how many."""
 
 SLOWDOWNS = {
     0x04: "power cap",
@@ -157,18 +158,9 @@ def notes(states: Iterable[CardState]) -> dict[str, str]:
         "sm_clock": _range(clocks, "MHz"),
         "temperature": _range(degrees, "°C"),
         "throttle": ", ".join(words),
-        "foreign_processes": str(foreign) if foreign else "",
+        FOREIGN: str(foreign) if foreign else "",
     }
     return {name: text for name, text in found.items() if text}
-
-
-def disturbed(notes: Mapping[str, str]) -> str:
-    """Why a row with these notes is not the case's own: others' work on the card, or a card that was slowed down. Empty
-    where it is."""
-    others = notes.get("foreign_processes", "")
-    if others:
-        return f"{others} other processes on the card"
-    return SLOWED if notes.get("sampling", "").endswith(SLOWED) else ""
 
 
 def _range(values: list[int], unit: str) -> str:

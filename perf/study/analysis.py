@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 from typing import TypeVar
 
@@ -19,6 +20,8 @@ from perf.study.rules import Rule, rules
 Key = TypeVar("Key", bound=Hashable)
 
 BASELINES = (3, 5, 10)
+"""Sizes; in place of the last one, where there are too few runs, the largest above the one before."""
+
 TRIALS = 5
 """Baselines drawn for each judged run."""
 
@@ -95,7 +98,7 @@ def study(runs: Sequence[Recorded]) -> Study:
     cases, metrics = _common(runs)
     levels = tuple(sorted({level for run in runs for level in run.levels if level}))
     bench = Bench(runs, cases, metrics, levels)
-    sizes = [k for k in BASELINES if at_random(len(runs), range(len(runs)), k, 1, SEED)]
+    sizes = bench.sizes()
     return Study(
         machine_class=runs[0].machine_class,
         runs=runs,
@@ -172,7 +175,7 @@ class Bench:
         return drawn, any_alarm(ordered) if ordered else None
 
     def visible(self, metric: str, k: int) -> dict[str, float]:
-        baselines = {trial.baseline for trial in self._trials(k)}
+        baselines = {trial.baseline for trial in self.drawn(k)}
         found = [self._baselines(metric)[runs].smallest_visible(self.test_level) for runs in sorted(baselines)]
         return {case: median(changes[case] for changes in found) for case in self.cases}
 
@@ -186,17 +189,35 @@ class Bench:
 
     def moved(self, k: int) -> Rate | None:
         excuses = self._excuses(self.metrics[0])
-        trials = [trial for trial in in_order(len(self.runs), k) if self.runs[trial.judged].controls]
+        trials = [trial for trial in self.ordered(k) if self.runs[trial.judged].controls]
         hits = sum(bool(excuses.machine(trial.judged, trial.baseline)) for trial in trials)
         return rate(hits / len(trials), len(trials)) if trials else None
 
-    def _trials(self, k: int) -> Sequence[Trial]:
-        return at_random(len(self.runs), range(len(self.runs)), k, TRIALS, SEED)
+    def sizes(self) -> list[int]:
+        """Raises TooFewError where the runs fit for a baseline do not suffice for the smallest."""
+        *smaller, largest = BASELINES
+        found = [k for k in smaller if self.drawn(k)]
+        found += [k for k in range(largest, smaller[-1], -1) if self.drawn(k)][:1]
+        if not found:
+            fit = sum(self.fit)
+            raise TooFewError(f"others had the processor in all but {fit} of {plural(len(self.runs), 'recorded run')}")
+        return found
+
+    @cached_property
+    def fit(self) -> Sequence[bool]:
+        """By run, whether the gate would take it into a baseline."""
+        return [not run.disturbed for run in self.runs]
+
+    def drawn(self, k: int) -> Sequence[Trial]:
+        return at_random(self.fit, range(len(self.runs)), k, TRIALS, SEED)
+
+    def ordered(self, k: int) -> Sequence[Trial]:
+        return in_order(self.fit, k)
 
     def _alarms(self, rule: Rule, metric: str, k: int) -> tuple[Outcome | None, Outcome | None]:
         """Without extra work: with baselines drawn, and in order."""
         normal = {number: self._seen(run, metric, 0.0) for number, run in enumerate(self.runs)}
-        schemes = (self._trials(k), in_order(len(self.runs), k))
+        schemes = (self.drawn(k), self.ordered(k))
         drawn, ordered = (
             judge_all(rule, trials, self._baselines(metric), normal, self._excuses(metric)) if trials else None
             for trials in schemes
@@ -205,7 +226,7 @@ class Bench:
 
     def _detection(self, rule: Rule, metric: str, k: int, level: float) -> Outcome | None:
         slowed = {number: seen for number, run in enumerate(self.runs) if (seen := self._seen(run, metric, level))}
-        trials = at_random(len(self.runs), slowed, k, TRIALS, SEED)
+        trials = at_random(self.fit, slowed, k, TRIALS, SEED)
         return judge_all(rule, trials, self._baselines(metric), slowed, self._excuses(metric)) if trials else None
 
     def _baselines(self, metric: str) -> Baselines:

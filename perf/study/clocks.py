@@ -13,6 +13,7 @@ from typing import Protocol
 from perf.measure.kernels import KernelMeter, attach
 from perf.measure.latency import Clock
 from perf.measure.meters import Meter
+from perf.measure.processor import ProcessorWatch
 from perf.study.inject import Amount, Work, cpu_work, cuda_work
 from perf.study.records import Figures, summarise
 
@@ -62,11 +63,14 @@ class HostClocks:
     wall: Clock = perf_counter
     busy: Clock = process_time
     base: str = "latency_s"
+    watch: Callable[[], ProcessorWatch] = ProcessorWatch
 
     def measured(self, call: Call, seconds: float) -> dict[str, Figures]:
+        watch = self.watch()
         latencies, processor = sampled(call, seconds, self.wall, self.busy)
+        waited = watch.share() or 0.0
         return {
-            name: summarise(values)
+            name: summarise(values, waited)
             for name, values in (("latency_s", latencies), ("cpu_s", processor))
             if min(values) > 0  # a clock that ticks too coarsely for these calls says nothing
         }
@@ -100,11 +104,14 @@ class DeviceClocks:
     wall: Clock = perf_counter
     busy: Clock = process_time
     base: str = "device_s"
+    watch: Callable[[], ProcessorWatch] = ProcessorWatch
 
     def measured(self, call: Call, seconds: float) -> dict[str, Figures]:
+        watch = self.watch()
         latencies, _ = sampled(call, seconds, self.wall, self.busy)
+        waited = watch.share() or 0.0
         device_s = self._kernel_time(call, self.kernels)
-        return {"latency_s": summarise(latencies), "device_s": Figures(device_s, device_s, device_s)}
+        return {"latency_s": summarise(latencies, waited), "device_s": Figures(device_s, device_s, device_s)}
 
     def work(self, elements: int) -> Work:
         return cuda_work(elements)

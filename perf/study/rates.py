@@ -102,26 +102,27 @@ def any_alarm(outcomes: Sequence[Outcome]) -> Rate:
     return rate(fmean(map(fmean, by_run.values())), len(by_run))
 
 
-def at_random(runs: int, judged: Iterable[int], k: int, times: int, seed: int) -> tuple[Trial, ...]:
+def at_random(fit: Sequence[bool], judged: Iterable[int], k: int, times: int, seed: int) -> tuple[Trial, ...]:
     """`times` trials of each run in `judged`, which also are the runs that may measure again; baselines of `k` come
-    from all `runs`. None where there are too few.
+    from all runs that are `fit` for one. None where there are too few.
     """
     dice, pool = np.random.default_rng(seed), sorted(judged)
-    if len(pool) < 1 + AGAIN or runs < k + 1 + AGAIN:
+    if len(pool) < 1 + AGAIN or sum(fit) < k + 1 + AGAIN:
         return ()
-    return tuple(_drawn(dice, runs, pool, k, one) for one in pool for _ in range(times))
+    return tuple(_drawn(dice, fit, pool, k, one) for one in pool for _ in range(times))
 
 
-def _drawn(dice: np.random.Generator, runs: int, pool: Sequence[int], k: int, judged: int) -> Trial:
+def _drawn(dice: np.random.Generator, fit: Sequence[bool], pool: Sequence[int], k: int, judged: int) -> Trial:
     again = dice.choice([other for other in pool if other != judged], AGAIN, replace=False).tolist()
-    others = [other for other in range(runs) if other != judged and other not in again]
+    others = [other for other, good in enumerate(fit) if good and other != judged and other not in again]
     return Trial(judged, tuple(sorted(dice.choice(others, k, replace=False).tolist())), tuple(again))
 
 
-def in_order(runs: int, k: int) -> tuple[Trial, ...]:
-    """One trial of each run that has `k` runs before it and two after it."""
+def in_order(fit: Sequence[bool], k: int) -> tuple[Trial, ...]:
+    """One trial of each run that has `k` runs fit for a baseline before it, and two runs after it."""
+    before = ((one, [run for run in range(one) if fit[run]]) for one in range(len(fit) - AGAIN))
     return tuple(
-        Trial(one, tuple(range(one - k, one)), tuple(range(one + 1, one + 1 + AGAIN))) for one in range(k, runs - AGAIN)
+        Trial(one, tuple(good[-k:]), tuple(range(one + 1, one + 1 + AGAIN))) for one, good in before if len(good) >= k
     )
 
 

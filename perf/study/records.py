@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perf.contract import Case
+from perf.measure.processor import LIMIT
 from perf.study.journal import append_line, check_schema, read_entries
 
 SCHEMA = 1
@@ -22,13 +23,19 @@ DIGITS = 4
 class Figures:
     """One metric of one case at one level, in the metric's unit. `median`, `mean` and `min` are over all calls;
     `samples` are at most 50 of them, evenly spaced in time and rounded to 4 digits. Kernel time is summed over several
-    calls and has a mean alone: there all three are that mean, and there are no samples.
+    calls and has a mean alone: there all three are that mean, and there are no samples. `waited` is the share of time
+    in which others had the processor (`perf.measure.processor`), 0 where that is not known.
     """
 
     median: float
     mean: float
     min: float
     samples: tuple[float, ...] = ()
+    waited: float = 0.0
+
+    @property
+    def disturbed(self) -> bool:
+        return self.waited > LIMIT
 
 
 Seen = Mapping[str, Figures]
@@ -49,9 +56,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One fresh process. `at` is when it began (ISO 8601, UTC), `seed` drew its levels' order; `left_out` are cases that
-    gave no number, and why. `controls` are the seconds of the control cases (`perf.measure.controls`), empty where they
-    were not timed."""
+    """One fresh process. `at` is when it began (ISO 8601, UTC), `seed` drew the order of levels; `left_out` are cases
+    that gave no number, and why. `controls` are the seconds of the control cases (`perf.measure.controls`), empty where
+    they were not timed."""
 
     at: str
     seed: int
@@ -70,18 +77,23 @@ class Recorded:
         }
 
     @property
+    def disturbed(self) -> bool:
+        """Whether any case was, without extra work: no baseline accepts such a run."""
+        return any(figures.disturbed for point in self.points if not point.wanted for figures in point.metrics.values())
+
+    @property
     def levels(self) -> frozenset[float]:
         return frozenset(point.wanted for point in self.points)
 
 
-def summarise(samples: Sequence[float]) -> Figures:
+def summarise(samples: Sequence[float], waited: float = 0.0) -> Figures:
     """Figures of all calls' values, in the order in which they were taken; there is at least one."""
     ordered, count = sorted(samples), len(samples)
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     step = max(1, math.ceil(count / KEPT_SAMPLES))
-    return Figures(
-        rounded(middle, 7), rounded(math.fsum(samples) / count, 7), rounded(ordered[0], 7), thinned(samples, step)
-    )
+    mean = math.fsum(samples) / count
+    kept = thinned(samples, step)
+    return Figures(rounded(middle, 7), rounded(mean, 7), rounded(ordered[0], 7), kept, rounded(waited, 2))
 
 
 def thinned(samples: Sequence[float], step: int) -> tuple[float, ...]:
@@ -120,7 +132,8 @@ def _point(found: Mapping[str, Any]) -> Point:
 
 
 def _figures(found: Mapping[str, Any]) -> Figures:
-    figures = Figures(found["median"], found["mean"], found["min"], tuple(found["samples"]))
+    waited = float(found.get("waited", 0))
+    figures = Figures(found["median"], found["mean"], found["min"], tuple(found["samples"]), waited)
     for value in (figures.median, figures.mean, figures.min, *figures.samples):
         _positive(value)
     return figures

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from perf.judge.disturbed import CHANGES
 from perf.judge.noise import Noise, estimate, smallest_visible_change
 from perf.judge.suite import is_suspect, judge_value
 from perf.outcome import Word
@@ -75,16 +76,17 @@ def ours(name: str, budget: float, level: float) -> Rule:
 
 def _ours(noise: Mapping[str, Noise], budget: float, level: float, new: Seen, again: Sequence[Seen]) -> Words:
     return {
-        case: _confirmed(figures.median, [run[case].median for run in again if case in run], noise[case], budget, level)
+        case: _confirmed(figures, [run[case] for run in again if case in run], noise[case], budget, level)
         for case, figures in new.items()
         if case in noise
     }
 
 
-def _confirmed(first: float, again: Sequence[float], noise: Noise, budget: float, level: float) -> Word:
-    """As the gate does it: only a suspect is measured again."""
-    values = [first, *again] if is_suspect(first, noise, budget, level) else [first]
-    return judge_value(values, noise, budget, level)[0]
+def _confirmed(first: Figures, again: Sequence[Figures], noise: Noise, budget: float, level: float) -> Word:
+    """As the gate does it: only a suspect is measured again, and beside others' work no change is called one."""
+    seen = [first, *again] if is_suspect(first.median, noise, budget, level) else [first]
+    word, _ = judge_value([figures.median for figures in seen], noise, budget, level)
+    return Word.INCONCLUSIVE if word in CHANGES and any(figures.disturbed for figures in seen) else word
 
 
 def threshold(name: str, statistic: Callable[[Figures], float], limit: float) -> Rule:

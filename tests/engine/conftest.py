@@ -46,13 +46,24 @@ CORES = [
 """
 
 
+ALONE = """
+    \"\"\"Other tests may run beside this one: no time here is called disturbed.\"\"\"
+    from perf.measure.processor import ProcessorWatch
+
+    ProcessorWatch.share = lambda self: SHARE
+    SHARE = None
+"""
+
+
 class Project:
     """`core(...)` writes mycores/toy.py; `run(...)` runs pytest there over the shipped suites."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
         self.path = pytester.path
-        options = "addopts = --import-mode=importlib --device cpu"
+        options = "addopts = -p alone --import-mode=importlib --device cpu"
+        pytester.makepyfile(alone=ALONE)
+        pytester.syspathinsert()
         pytester.makefile(".ini", pytest=f"[pytest]\nperf_cores = mycores\n{options}\n")
         self.core()
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perf.errors import CoregateError
+from perf.store.baselines import accept
+
 if TYPE_CHECKING:
     from conftest import Project
 
@@ -58,6 +61,19 @@ def test_a_slowed_core_is_regressed_and_fails(project: Project) -> None:
     result.stdout.fnmatch_lines(
         ["*eager-fp32*regressed*", "*1 regressed", f"regressed: {KEY}: latency_s +*over a budget of +5%*"]
     )
+
+
+def test_a_time_taken_beside_others_is_no_change_and_no_baseline(project: Project) -> None:
+    record(project)
+    project.core(before=SLOW)
+    project.write("alone.py", (project.path / "alone.py").read_text().replace("SHARE = None", "SHARE = 0.3"))
+    result = project.time("--benchmark-compare", "--benchmark-autosave")
+    assert result.ret == 6
+    why = "disturbed: others had the processor for 30% of the time"
+    result.stdout.fnmatch_lines([f"inconclusive: {KEY}: latency_s*{why}*"])
+    (run,) = (project.path / ".benchmarks").glob("*/0001_*.json")
+    with pytest.raises(CoregateError, match=r"disturbed: .*others had the processor"):
+        accept([run], project.path / "perf" / "baselines", "a reason")
 
 
 def test_a_faster_core_is_improved_and_passes(project: Project) -> None:

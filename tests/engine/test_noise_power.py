@@ -88,11 +88,11 @@ SUSPECTS: Figures = {
     "modes": [(0.0727, 2.1), (1.06, 6.7), (5.19, 16), (33.7, 41), (82.1, 46)],
 }
 CONFIRMED: Figures = {
-    "normal": [(0.351, 3.7), (0.213, 2.4), (0.109, 1.1), (0.105, 0.71), (0.00511, 0.032)],
-    "heavy": [(1.04, 8.1), (0.164, 1.5), (0.124, 1.1), (0.176, 0.74), (0.133, 0.14)],
-    "bad-before": [(0, 0), (0.00874, 0.28), (0.000188, 0.0084), (6.88e-05, 0.0025), (5.92e-05, 0.0024)],
-    "bad": [(0.0787, 0.79), (0.269, 2.2), (0.815, 2.1), (3.91, 3.9), (7.12, 1.8)],
-    "modes": [(0.00639, 0.2), (0.116, 0.85), (0.575, 2.2), (3.7, 5.2), (7.79, 4.4)],
+    "normal": [(0.363, 3.1), (0.198, 1.9), (0.208, 1.7), (0.262, 1.3), (0.0437, 0.15)],
+    "heavy": [(1.81, 12), (0.356, 3.8), (0.247, 1.2), (0.288, 1), (0.267, 0.27)],
+    "bad-before": [(0.00207, 0.093), (0.000749, 0.033), (0.000597, 0.027), (0.0147, 0.39), (0.00279, 0.1)],
+    "bad": [(0.172, 1.7), (0.351, 2.7), (1.27, 2.8), (5.03, 4.2), (7.16, 1.8)],
+    "modes": [(0.0188, 0.48), (0.221, 1.7), (0.889, 2.6), (5.48, 6.5), (8.13, 4.4)],
 }
 BEYOND_5_PERCENT: Figures = {
     "normal": [(0.843, 0.81), (1.04, 0.81), (0.972, 0.61), (1.02, 0.54), (0.998, 0.26)],
@@ -119,7 +119,7 @@ def values_above(population: Population, chances: Array) -> Array:
 @dataclass(frozen=True)
 class Baselines:
     """Arrays of shape (pools, cases): a case's σ and centre on logs, and its bounds: the suite's, that of suspects, the
-    confirming one, and that for a power of 0.8."""
+    confirming one, that for a power of 0.8, and the suite's for a mean of three."""
 
     sigma: Array
     centre: Array
@@ -127,6 +127,7 @@ class Baselines:
     suspect: Array
     loose: Array
     likely: Array
+    mean: Array
 
     def exceeds(self, population: Population, slower: Array | float = 0.0) -> tuple[Array, Array]:
         """Chance that a first value is beyond the suite's bound, and that a first value and two re-measurements are
@@ -139,7 +140,7 @@ class Baselines:
         chances = np.stack([suspect, passing, passing])[:, None]
         drawn = np.random.default_rng(0).random((3, DRAWS, *self.sigma.shape)) * chances
         ahead = slower + self.sigma * values_above(population, drawn) - self.centre
-        return at_once, suspect * passing**2 * (ahead.mean(axis=0) > self.strict).mean(axis=0)
+        return at_once, suspect * passing**2 * (ahead.mean(axis=0) > self.mean).mean(axis=0)
 
 
 @functools.cache
@@ -156,7 +157,8 @@ def baselines(population: Population, k: int, pools: int, seed: int) -> Baseline
 
 
 def bounds_of(noise: Noise) -> list[float]:
-    return [bound(noise, level) for level in (LEVEL, suspect_level(LEVEL), CONFIRMATION_LEVEL, 0.2)]
+    alone = [bound(noise, level) for level in (LEVEL, suspect_level(LEVEL), CONFIRMATION_LEVEL, 0.2)]
+    return [*alone, bound(noise, LEVEL, 3)]
 
 
 def near(chances: Array, stated: tuple[float, float], unit: float = 1.0) -> bool:
@@ -187,12 +189,12 @@ def test_the_suite_keeps_its_level_after_confirmation(name: str, k: int) -> None
     assert CASES * confirmed.mean() <= SUITE_LEVEL
 
 
-@pytest.mark.parametrize(("k", "power"), [(1, 0.844), (2, 0.859), (3, 0.869), (5, 0.880), (20, 0.906)])
+@pytest.mark.parametrize(("k", "power"), [(1, 0.964), (2, 0.969), (3, 0.965), (5, 0.971), (20, 0.977)])
 def test_power_at_the_smallest_visible_change(k: int, power: float) -> None:
     drawn = baselines(POPULATIONS["normal"], k, POOLS, seed=10 + k)
     suspects, confirmed = drawn.exceeds(POPULATIONS["normal"], slower=drawn.strict + drawn.likely)
     assert near(suspects, (0.80, 0.07))
-    assert near(confirmed, (power, 0.09))
+    assert near(confirmed, (power, 0.05))
 
 
 @pytest.mark.parametrize(("name", "power"), [("heavy", 0.807), ("bad-before", 0.886), ("modes", 0.960)])
@@ -269,3 +271,17 @@ def test_words_come_as_often_as_the_bounds_say() -> None:
     seen = words.count(Word.REGRESSED) / len(words)
     assert seen == pytest.approx(0.8, abs=4 * math.sqrt(0.8 * 0.2 / 2000))
     assert Word.SAME not in words  # with a budget of 0 any noise is too much
+
+
+def test_re_measurements_that_share_half_their_variance_keep_the_level() -> None:
+    """The case that the bound of a mean is made for: three values of one machine, beside a noise known exactly. By
+    itself 1.0 % of such means is beyond it; that each value must be, too, takes some of these away."""
+    noise = Noise(centre=0.0, scale=0.01, df=1e9, runs=10**6)
+    rng = np.random.default_rng(0)
+    values = 0.01 * math.sqrt(0.5) * (rng.standard_normal((20000, 1)) + rng.standard_normal((20000, 3)))
+    words = [judge_value(list(np.exp(row)), noise, 0.0, 0.01)[0] for row in values]
+    means = values.mean(axis=1) > bound(noise, 0.01, 3)
+    error = math.sqrt(0.01 * 0.99 / 20000)
+    assert means.mean() == pytest.approx(0.01, abs=4 * error)
+    alarms = words.count(Word.REGRESSED) / len(words)
+    assert 0.003 < alarms < 0.01  # 0.46 %

@@ -83,7 +83,7 @@ def test_a_slowdown_that_is_missed_names_the_noise_that_hides_it() -> None:
 
 def test_false_alarms_beyond_the_target_name_the_worst_case() -> None:
     found = study(population(9, [1e-5] * 2))
-    ours = next(item for item in found.findings if item.k == 5)
+    ours = next(item for item in found.findings if item.k == 6)  # the largest that nine runs allow
     worse = replace(ours, drawn=rate(0.52, 50), alarming={key(0): rate(0.1, 50), key(1): rate(0.5, 50)})
     (line, *_) = targets(replace(found, findings=[worse if item is ours else item for item in found.findings]))
     assert line.endswith(f": **missed** by 50.0 points; {key(1)} alone alarms in 50.0% of runs drawn.")

@@ -24,7 +24,7 @@ def test_intervals_are_clopper_and_pearsons(hits: int, runs: int) -> None:
 
 
 def test_no_run_is_judged_beside_itself() -> None:
-    trials = at_random(30, range(8), k=5, times=7, seed=3)
+    trials = at_random([True] * 30, range(8), k=5, times=7, seed=3)
     assert [trial.judged for trial in trials] == [run for run in range(8) for _ in range(7)]
     for trial in trials:
         together = [trial.judged, *trial.baseline, *trial.again]
@@ -38,11 +38,21 @@ def test_no_run_is_judged_beside_itself() -> None:
 
 @pytest.mark.parametrize(("runs", "judged", "k"), [(7, 7, 5), (30, 2, 5)])
 def test_too_few_runs_are_no_trial(runs: int, judged: int, k: int) -> None:
-    assert at_random(runs, range(judged), k, times=10, seed=1) == ()
+    assert at_random([True] * runs, range(judged), k, times=10, seed=1) == ()
 
 
 def test_in_order_is_the_runs_before_and_those_after() -> None:
-    assert in_order(6, 2) == (Trial(2, (0, 1), (3, 4)), Trial(3, (1, 2), (4, 5)))
+    assert in_order([True] * 6, 2) == (Trial(2, (0, 1), (3, 4)), Trial(3, (1, 2), (4, 5)))
+
+
+def test_a_disturbed_run_is_judged_and_in_no_baseline() -> None:
+    fit = [True, False, True, True, True, True]
+    assert in_order(fit, 2) == (Trial(3, (0, 2), (4, 5)),)
+    assert in_order([True, True, False, True, True], 2) == (Trial(2, (0, 1), (3, 4)),)
+    trials = at_random(fit, range(6), k=2, times=9, seed=1)
+    assert {trial.judged for trial in trials} == set(range(6))
+    assert not any(1 in trial.baseline for trial in trials)
+    assert at_random([True] * 4 + [False] * 3, range(7), k=2, times=1, seed=1) == ()
 
 
 def test_trials_of_one_run_count_once() -> None:
@@ -65,13 +75,14 @@ def above(limit: float, sigma: float) -> float:
 def test_false_alarms_of_a_fixed_limit() -> None:
     sigma = 0.03
     runs = [run.seen("latency_s", 0.0) for run in population(300, [sigma] * CASES)]
-    found = judge_all(FIXED, at_random(300, range(300), k=5, times=10, seed=1), Baselines(runs), dict(enumerate(runs)))
+    trials = at_random([True] * 300, range(300), k=5, times=10, seed=1)
+    found = judge_all(FIXED, trials, Baselines(runs), dict(enumerate(runs)))
     one = above(0.05, sigma)  # 12.5 % of the cases, and with twelve 80 % of the runs
     # A run's trials share one run: the variance of the mean is at most 4 p (1 - p) / runs (Hoeffding 1948).
     assert found.caught().share == pytest.approx(one, abs=4 * math.sqrt(4 * one * (1 - one) / 300 / CASES))
     whole = 1 - (1 - one) ** CASES
     assert found.alarm().share == pytest.approx(whole, abs=4 * math.sqrt(4 * whole * (1 - whole) / 300))
-    in_turn = judge_all(FIXED, in_order(300, 5), Baselines(runs), dict(enumerate(runs)))
+    in_turn = judge_all(FIXED, in_order([True] * 300, 5), Baselines(runs), dict(enumerate(runs)))
     assert in_turn.alarm().share == pytest.approx(whole, abs=4 * math.sqrt(4 * whole * (1 - whole) / 293))
 
 
@@ -81,7 +92,7 @@ def test_detection_of_a_fixed_limit(shift: float) -> None:
     recorded = population(200, [sigma] * CASES, levels=(0.0, shift), injected=100)
     normal = [run.seen("latency_s", 0.0) for run in recorded]
     slowed = {number: run.seen("latency_s", shift) for number, run in enumerate(recorded[:100])}
-    found = judge_all(FIXED, at_random(200, slowed, k=5, times=10, seed=1), Baselines(normal), slowed)
+    found = judge_all(FIXED, at_random([True] * 200, slowed, k=5, times=10, seed=1), Baselines(normal), slowed)
     expected = float(stats.norm.sf((math.log(1.05) - math.log1p(shift)) / (math.sqrt(2) * sigma)))
     error = math.sqrt(4 * expected * (1 - expected) / 100 / CASES)
     assert found.caught().share == pytest.approx(expected, abs=4 * error)
@@ -92,11 +103,11 @@ def test_ours_keeps_its_level_and_catches_what_is_far_beyond_the_noise() -> None
     sigma, level = 0.002, 0.01 / CASES
     recorded = population(40, [sigma] * CASES, levels=(0.0, 0.003, 0.2), injected=20)
     normal = [run.seen("latency_s", 0.0) for run in recorded]
-    rule, trials = ours("", 0.0, level), at_random(40, range(40), k=10, times=5, seed=1)
+    rule, trials = ours("", 0.0, level), at_random([True] * 40, range(40), k=10, times=5, seed=1)
     quiet = judge_all(rule, trials, Baselines(normal), dict(enumerate(normal)))
     assert quiet.alarm().share <= 0.01 + 3 * math.sqrt(0.01 * 0.99 / 40)
     slowed = {number: run.seen("latency_s", 0.2) for number, run in enumerate(recorded[:20])}
-    found = judge_all(rule, at_random(40, slowed, k=10, times=5, seed=1), Baselines(normal), slowed)
+    found = judge_all(rule, at_random([True] * 40, slowed, k=10, times=5, seed=1), Baselines(normal), slowed)
     assert found.caught().share == 1.0  # a hundred deviations away
     assert found.inconclusive().share == 0.0
 
@@ -104,7 +115,7 @@ def test_ours_keeps_its_level_and_catches_what_is_far_beyond_the_noise() -> None
 def test_the_noisy_case_is_the_inconclusive_one() -> None:
     recorded = population(30, [0.0001] * 11 + [0.2])
     normal = [run.seen("latency_s", 0.0) for run in recorded]
-    trials = at_random(30, range(30), k=10, times=3, seed=1)
+    trials = at_random([True] * 30, range(30), k=10, times=3, seed=1)
     found = judge_all(ours("", 0.05, 0.01 / CASES), trials, Baselines(normal), dict(enumerate(normal)))
     assert found.inconclusive().share == pytest.approx(1 / CASES)
     assert {case for words in found.words for case, word in words.items() if word is Word.INCONCLUSIVE} == {key(11)}

@@ -1,0 +1,26 @@
+"""A time that was taken beside others' work says nothing of the code: neither slower nor faster is called by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from perf.judge.verdict import with_note
+from perf.measure.disturbance import disturbed
+from perf.outcome import Verdict, Word
+
+CHANGES = frozenset({Word.REGRESSED, Word.IMPROVED})
+
+
+def set_aside(verdicts: Iterable[Verdict], notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Verdict]:
+    """`regressed` and `improved` times become `inconclusive` where the run, or a re-measurement, was disturbed. `notes`
+    are those of the run's row and of the rows that measured it again, by key.
+    """
+    return [_set_aside(found, notes.get(found.key, ())) for found in verdicts]
+
+
+def _set_aside(found: Verdict, notes: Sequence[Mapping[str, str]]) -> Verdict:
+    if found.word not in CHANGES or not found.metric.endswith("_s"):
+        return found
+    why = next((said for one in notes if (said := disturbed(one, found.metric))), "")
+    return with_note(replace(found, word=Word.INCONCLUSIVE), f"disturbed: {why}") if why else found
