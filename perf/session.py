@@ -61,10 +61,15 @@ class Session:
         """Discover and expand. `ledger` is one that was opened before, where there is one.
 
         Raises:
-            CoregateError: a core or variant file is broken, or a name is unknown.
+            CoregateError: a core or variant file is broken, a name is unknown, or a CUDA device is asked for and there
+                is none.
         """
         if options.default_device:
             options = replace(options, selection=replace(options.selection, devices=(available_device(),)))
+        if options.selection.devices == ("cuda",) and available_device() != "cuda":
+            raise CoregateError(
+                "--device cuda: torch finds no CUDA device here (nvidia-smi says more): name cpu, or no device"
+            )
         ledger = ledger or Ledger()
         with ledger.span("importing"):
             found = discover(options.core_folders, options.variant_folders, options.root)
@@ -80,7 +85,8 @@ class Session:
 
     @cached_property
     def hardware(self) -> dict[str, str]:
-        return machine.hardware("cuda" if "cuda" in self.options.selection.devices else "cpu")
+        """The card's, too, where cases of it were chosen and there is one."""
+        return machine.hardware(available_device() if "cuda" in self.options.selection.devices else "cpu")
 
     @property
     def machine_class(self) -> str:

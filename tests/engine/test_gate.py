@@ -172,6 +172,17 @@ def test_the_graph_table_is_printed_when_everything_passes(project: Project) -> 
     result.stdout.fnmatch_lines(["*coregate: graphs*", "*toy/tiny/cpu/dynamic=True*"])
 
 
+def test_a_card_that_is_not_there_is_a_usage_error(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    alone = ("-o", "addopts=-p alone --import-mode=importlib")
+    result = project.run(*alone, "--device", "cuda", "-m", "latency")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*--device cuda: torch finds no CUDA device here*"])
+    result = project.run("--device", "cuda", "-m", "latency", "--variant", "eager-fp32")  # beside the project's own cpu
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["1 case: no CUDA device:*"])
+
+
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
