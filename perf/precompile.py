@@ -10,20 +10,34 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 from perf.contract import Case
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure.device import synchronise
 from perf.options import Options
 from perf.session import Session
+from perf.workbench import Workbench
 
 UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""
 
-_HERE: list[Session] = []
-"""The session of a process that compiles."""
+LARGE = "float32"
+"""Reference of a preset too large for float64: two of such do not fit on a device side by side."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """In a process that compiles: its session, and what all processes take turns by."""
+
+    session: Session
+    turn: AbstractContextManager[Any]
+
+
+_HERE: list[Here] = []
 
 
 @dataclass(frozen=True)
@@ -51,11 +65,11 @@ def precompile(
     options: Options, cases: Sequence[Case], processes: int, tell: Callable[[str], object]
 ) -> Iterator[Compiled]:
     """Build each of `cases` in one of `processes` fresh processes, which are gone at the end. Where one of them is
-    killed there is no telling over which case: the rest is left to the run.
+    killed there is no telling over which case: the rest is left to the run. Large presets take turns.
     """
     context = multiprocessing.get_context("spawn")
     try:
-        with ProcessPoolExecutor(processes, context, _begin, (options,)) as pool:
+        with ProcessPoolExecutor(processes, context, _begin, (options, context.Lock())) as pool:
             futures = [pool.submit(compile_case, case.key) for case in cases]
             for number, future in enumerate(as_completed(futures), start=1):
                 one = future.result()
@@ -65,14 +79,20 @@ def precompile(
         tell("a compiling process was killed: what is left is compiled when its turn comes")
 
 
-def _begin(options: Options) -> None:
+def _begin(options: Options, turn: AbstractContextManager[Any]) -> None:
     """In each process, once."""
-    _HERE.append(Session.start(options))
+    _HERE.append(Here(Session.start(options), turn))
 
 
 def compile_case(key: str) -> Compiled:
     """In one of the processes."""
-    begun, workbench, case = perf_counter(), _HERE[0].workbench, Case.parse(key)
+    workbench, case = _HERE[0].session.workbench, Case.parse(key)
+    with _HERE[0].turn if workbench.describe(case)[1].reference == LARGE else nullcontext():
+        return _compiled(workbench, case)
+
+
+def _compiled(workbench: Workbench, case: Case) -> Compiled:
+    begun = perf_counter()
     try:
         runner, prepared = workbench.built(case).runner, workbench.prepared(case)
         runner.run(prepared)
@@ -83,4 +103,4 @@ def compile_case(key: str) -> Compiled:
     except Exception as error:
         why = first_line(error)
     workbench.close()
-    return Compiled(key, perf_counter() - begun, why)
+    return Compiled(case.key, perf_counter() - begun, why)

@@ -166,12 +166,12 @@ def variant(
 
 
 def _modes() -> list[Variant]:
-    """CUDA graphs and autotuning stand on CUDA's standard matrix; on a CPU the default mode does."""
+    """In float32; on a GPU the standard is bfloat16, below."""
     return [
         variant(
             f"inductor-{mode.replace('-', '_')}{suffix}",
             all_of(compiler, cuda_only) if flags.get("triton.cudagraphs") else compiler,
-            standard_on=() if suffix else ("cpu", "cuda") if mode == "default" else ("cuda",),
+            standard_on=("cpu",) if mode == "default" and not suffix else (),
             backend="inductor",
             mode=mode,
             dynamic=dynamic,
@@ -195,7 +195,7 @@ def _options() -> list[Variant]:
 
 def _rounded(name: str, **options: Any) -> Variant:
     """What many run as fp32: judged as a lossy variant, held to the ceiling of TF32."""
-    made = variant(name, all_of(compiler, cuda_only), ("cuda",), runner=RoundedRunner, backend="inductor", **options)
+    made = variant(name, all_of(compiler, cuda_only), runner=RoundedRunner, backend="inductor", **options)
     return replace(made, lossy=True, products="tf32", options={**made.options, "tf32": True})
 
 
@@ -203,8 +203,8 @@ VARIANTS = [
     *_modes(),
     *_options(),
     *(
-        variant(f"inductor-default-{short}", compiler, ("cuda",), dtype=dtype, backend="inductor")
-        for short, dtype in (("bf16", "bfloat16"), ("fp16", "float16"))
+        variant(f"inductor-default-{short}", compiler, standard_on, dtype=dtype, backend="inductor")
+        for short, dtype, standard_on in (("bf16", "bfloat16", ("cuda",)), ("fp16", "float16", ()))
     ),
     variant(
         "inductor-reduce_overhead-bf16",
@@ -217,15 +217,15 @@ VARIANTS = [
     _rounded("inductor-default-tf32"),
     _rounded("inductor-reduce_overhead-tf32", mode="reduce-overhead"),
     variant("inductor-marked", compiler, runner=MarkedRunner, backend="inductor"),
-    variant("inductor-regional", compiler, ("cuda",), how=regional, backend="inductor"),
+    variant("inductor-regional", compiler, how=regional, backend="inductor"),
     variant("compile_eager", backend="eager"),
     variant("compile_disabled", backend="eager", disable=True),
-    variant("aot_eager", standard_on=("cuda",), backend="aot_eager"),
+    variant("aot_eager", backend="aot_eager"),
     variant("aot_eager-dynamic", backend="aot_eager", dynamic=True),
     variant("aot_eager-marked", runner=MarkedRunner, backend="aot_eager"),
     variant("aot_eager-regional", how=regional, backend="aot_eager"),
     variant("aot_eager-in_place", how=in_place, backend="aot_eager"),
-    variant("cudagraphs", all_of(cuda_only, listed("cudagraphs")), ("cuda",), backend="cudagraphs"),
+    variant("cudagraphs", all_of(cuda_only, listed("cudagraphs")), backend="cudagraphs"),
     *(variant(f"compile-{name}", backend=name) for name in OUTSIDE),
     variant(
         "compile-onnxrt", lambda device: "torch ≥ 2.11 has no backend onnxrt: use the onnx-* variants", backend="onnxrt"

@@ -114,8 +114,8 @@ VARIANTS = [
     variant("onnx-cuda-fp32", session=ON_CUDA, standard_on=("cuda",)),
     variant("onnx-cuda-fp32-fixed", FIXED, replace(ON_CUDA, config=NO_CPU_FALLBACK)),
     variant("onnx-cuda-fp32-legacy", LEGACY, ON_CUDA),
-    variant("onnx-cuda-fp32-iobinding", session=BOUND, standard_on=("cuda",)),
-    variant("onnx-cuda-fp32-cudagraph", session=GRAPH, standard_on=("cuda",)),
+    variant("onnx-cuda-fp32-iobinding", session=BOUND),
+    variant("onnx-cuda-fp32-cudagraph", session=GRAPH),
     # What ONNX Runtime does by itself on CUDA; no one's fp32 is to be compared with it.
     replace(variant("onnx-cuda-tf32-cudagraph", DYNAMO, ROUNDED_GRAPH, ("cuda",)), lossy=True, products="tf32"),
     variant("onnx-cuda-fp16", HALF, ON_CUDA, standard_on=("cuda",)),

@@ -74,7 +74,7 @@ def build_torchao(blueprint: Blueprint, dtype: str, scheme: str, compiled: bool)
 def torchao_variant(
     scheme: str, dtype: str = "float32", compiled: bool = False, missing: Need = device_present
 ) -> Variant:
-    standard = ("cuda",) if compiled else ("cpu",) if scheme == "int8wo" else ()
+    standard = () if scheme != "int8wo" else ("cuda",) if compiled else ("cpu",)
     return Variant(
         name=f"quant-ao-{scheme}{'-inductor' if compiled else ''}",
         build=partial(build_torchao, dtype=dtype, scheme=scheme, compiled=compiled),
@@ -113,7 +113,7 @@ VARIANTS = [
     # are MinMax's to the bit. With 2048 bins they clip so much that DeepLabV3 falls from 21 to 9 dB, U-Net 22 to 7.
     onnx_variant("static-qdq-u8s8-entropy", replace(U8S8, calibrator="Entropy")),
     onnx_variant("static-qdq-u8s8-percentile", replace(U8S8, calibrator="Percentile")),
-    onnx_variant("cuda-static-qdq-s8s8", S8S8, ON_CUDA, ("cuda",)),
+    onnx_variant("cuda-static-qdq-s8s8", S8S8, ON_CUDA),
     torchao_variant("int8wo"),
     torchao_variant("int8dyn"),
     torchao_variant("fp8", "bfloat16", missing=float8_card),

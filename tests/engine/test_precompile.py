@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PIDS = """
 import os
+import time
 from pathlib import Path
 from perf.contract import Variant
 from perf.runners import ModuleRunner
@@ -37,8 +38,16 @@ def killed(plan):
     return noted(plan)
 
 
-VARIANTS = [Variant(name, build, standard_on=()) for name, build in
-            (("way-noted", noted), ("way-broken", broken), ("way-killed", killed))]
+def slow(plan):
+    begin = time.monotonic()
+    time.sleep(0.5)
+    with Path({folder!r}, "spans").open("a") as file:
+        file.write(f"{{begin}} {{time.monotonic()}}\\n")
+    return ModuleRunner(plan.module("float32"), "float32", plan.device)
+
+
+BUILDS = {{"noted": noted, "broken": broken, "killed": killed, "slow": slow, "slow-too": slow}}
+VARIANTS = [Variant(f"way-{{name}}", build, standard_on=()) for name, build in BUILDS.items()]
 """
 
 
@@ -74,6 +83,17 @@ def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
     result = ways.run("-m", "parity", "--variant", "way-killed", "--precompile", "1")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["a compiling process was killed: what is left is compiled when its turn comes"])
+
+
+def test_large_presets_take_turns(ways: Project) -> None:
+    core = (ways.path / "mycores" / "toy.py").read_text()
+    ways.write("mycores/toy.py", core.replace("inputs, SHAPES)", 'inputs, SHAPES, reference="float32")'))
+    chosen = ("--variant", "way-slow", "--variant", "way-slow-too")
+    result = ways.run("-m", "parity", *chosen, "--precompile", "2")
+    result.assert_outcomes(passed=2)
+    spans = [tuple(map(float, line.split())) for line in (ways.path / "spans").read_text().splitlines()][:2]
+    (_, end), (begin, _) = sorted(spans)
+    assert end <= begin
 
 
 def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one() -> None:

@@ -1,0 +1,58 @@
+"""`make nightly`: two runs, one exit status, in a file because make hides it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
+FAKE = """#!/bin/sh
+echo "$*" >> calls
+case "$*" in *coldstart*) exit {cold};; *) exit {checks};; esac
+"""
+
+
+def nightly(folder: Path, checks: int, cold: int, *arguments: str) -> tuple[str, list[str]]:
+    """(what is in nightly/status, the command lines) where pytest would exit with these."""
+    shutil.copy(MAKEFILE, folder / "Makefile")
+    (folder / "python").write_text(FAKE.format(checks=checks, cold=cold))
+    (folder / "python").chmod(0o755)
+    (folder / "nightly").mkdir()
+    (folder / "nightly" / "left-over.md").touch()
+    subprocess.run(
+        ["make", "-o", "env", "nightly", "BIN=.", *arguments], cwd=folder, check=False, capture_output=True, text=True
+    )
+    assert not (folder / "nightly" / "left-over.md").exists()
+    return (folder / "nightly" / "status").read_text().strip(), (folder / "calls").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("checks", "cold", "status"),
+    [(0, 0, "0"), (0, 6, "6"), (0, 1, "1"), (6, 0, "6"), (6, 6, "6"), (6, 1, "1"), (1, 0, "1"), (1, 6, "1")],
+)
+def test_the_worse_of_both_is_the_nights(tmp_path: Path, checks: int, cold: int, status: str) -> None:
+    found, calls = nightly(tmp_path, checks, cold)
+    assert (found, len(calls)) == (status, 2)
+
+
+@pytest.mark.parametrize("checks", [2, 3, 4])
+def test_a_run_that_broke_off_is_not_followed_by_another(tmp_path: Path, checks: int) -> None:
+    found, calls = nightly(tmp_path, checks, 0)
+    assert (found, len(calls)) == (str(checks), 1)
+
+
+def test_cold_starts_are_few_unless_cases_are_chosen(tmp_path: Path) -> None:
+    _, (checks, cold) = nightly(tmp_path, 0, 0)
+    assert "--device cuda" in checks
+    assert "--core" not in checks
+    assert "--core deeplabv3" in cold
+    for made in ("python", "calls"):
+        (tmp_path / made).unlink()
+    shutil.rmtree(tmp_path / "nightly")
+    _, (checks, cold) = nightly(tmp_path, 0, 0, "NIGHTLY=--core unet", "DEVICE=--device cpu")
+    assert "--device cpu -m parity" in checks.replace('"', "")
+    assert checks.count("--core unet") == cold.count("--core unet") == 1
+    assert "--core deeplabv3" not in cold
