@@ -21,8 +21,16 @@ CARRIED = {
     "benchmark_min_rounds": "--benchmark-min-rounds",
     "benchmark_max_time": "--benchmark-max-time",
     "benchmark_warmup": "--benchmark-warmup",
+    "benchmark_timer": "--benchmark-timer",
+    "benchmark_precision": "--benchmark-precision",
 }
-"""pytest-benchmark's options that decide how a number comes about."""
+"""pytest-benchmark's options that decide how a number comes about, where they are given."""
+
+
+def carried(given: object) -> list[str]:
+    """Those of `CARRIED` that `given`, pytest's options, has a value of."""
+    values = {option: getattr(given, name, None) for name, option in CARRIED.items()}
+    return [f"{option}={value}" for option, value in values.items() if value is not None]
 
 
 @dataclass(frozen=True)

@@ -115,14 +115,14 @@ def _import_engine() -> Ledger:
 
 def _again(config: pytest.Config) -> Command:
     """This run's own command line, without what chose its cases."""
-    from perf.confirm import CARRIED, Command
+    from perf.confirm import Command, carried
 
     given = config.option
     arguments = [*(["--pyargs"] if given.pyargs else []), *config.args, f"--rootdir={config.rootpath}"]
     arguments += [f"-c={config.inipath}"] if config.inipath else []
     arguments += [part for override in given.override_ini or () for part in ("-o", override)]
     arguments += [part for weights in given.weights for part in ("--weights", weights)]
-    arguments += [f"{option}={getattr(given, name)}" for name, option in CARRIED.items()]
+    arguments += carried(given)
     arguments += [f"--perf-seed={config.stash[OPTIONS].seed}"]
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     tell = (lambda line: reporter.write_line(f"\n{line}")) if reporter else print

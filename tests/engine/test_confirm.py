@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pytest_benchmark.utils import NameWrapper
 
 from perf.confirm import Command, confirm, values
 from perf.errors import CoregateError
 from perf.outcome import Row
+from perf.plugin import OPTIONS, _again
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -92,3 +96,30 @@ def test_values_come_by_key_and_metric_in_the_order_of_the_processes() -> None:
 
 def test_without_a_suspect_no_process_is_started() -> None:
     assert confirm(Scripted([]), [], 2) == []
+
+
+def test_what_decides_a_number_is_asked_of_the_fresh_process_as_well() -> None:
+    given = SimpleNamespace(
+        pyargs=True,
+        override_ini=["perf_cores=here"],
+        weights=["toy=w.pt"],
+        benchmark_min_rounds=7,
+        benchmark_max_time=0.5,
+        benchmark_warmup=True,
+        benchmark_timer=NameWrapper(time.process_time),
+        benchmark_precision=None,
+    )
+    config: Any = SimpleNamespace(
+        option=given,
+        args=["perf.suites"],
+        rootpath=Path("/r"),
+        inipath=Path("/r/pytest.ini"),
+        stash={OPTIONS: SimpleNamespace(seed=5)},
+        pluginmanager=SimpleNamespace(get_plugin=lambda name: None),
+        invocation_params=SimpleNamespace(dir=Path("/r")),
+    )
+    assert " ".join(_again(config).arguments) == (
+        "--pyargs perf.suites --rootdir=/r -c=/r/pytest.ini -o perf_cores=here --weights toy=w.pt "
+        "--benchmark-min-rounds=7 --benchmark-max-time=0.5 --benchmark-warmup=True "
+        "--benchmark-timer=time.process_time --perf-seed=5"
+    )
