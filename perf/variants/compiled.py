@@ -206,18 +206,22 @@ VARIANTS = [
         variant(f"inductor-default-{short}", compiler, standard_on, dtype=dtype, backend="inductor")
         for short, dtype, standard_on in (("bf16", "bfloat16", ("cuda",)), ("fp16", "float16", ()))
     ),
-    variant(
-        "inductor-reduce_overhead-bf16",
-        all_of(compiler, cuda_only),
-        ("cuda",),
-        dtype="bfloat16",
-        backend="inductor",
-        mode="reduce-overhead",
+    *(
+        variant(
+            f"inductor-{mode.replace('-', '_')}-bf16",
+            all_of(compiler, cuda_only),
+            standard_on,
+            dtype="bfloat16",
+            backend="inductor",
+            mode=mode,
+        )
+        for mode, standard_on in (("reduce-overhead", ("cuda",)), ("max-autotune", ()))  # autotuning takes minutes
     ),
     _rounded("inductor-default-tf32"),
     _rounded("inductor-reduce_overhead-tf32", mode="reduce-overhead"),
     variant("inductor-marked", compiler, runner=MarkedRunner, backend="inductor"),
     variant("inductor-regional", compiler, how=regional, backend="inductor"),
+    variant("inductor-regional-bf16", compiler, how=regional, dtype="bfloat16", backend="inductor"),
     variant("compile_eager", backend="eager"),
     variant("compile_disabled", backend="eager", disable=True),
     variant("aot_eager", backend="aot_eager"),
