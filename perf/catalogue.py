@@ -17,6 +17,8 @@ from perf.contract import Case, Core, Skip, Variant
 from perf.covering import chosen
 from perf.errors import CoregateError
 
+DEVICES = ("cpu", "cuda")
+
 OWN_VARIANTS = Path(__file__).parent / "variants"
 DEFAULT_PRESET = {"cpu": "tiny", "cuda": "full"}
 
@@ -230,7 +232,7 @@ def _check_names(catalogue: Catalogue, selection: Selection) -> None:
         ("--variant", selection.variants, catalogue.variants),
         ("--preset", selection.presets, presets),
         ("--shape", selection.shapes, shapes),
-        ("--device", selection.devices, {"cpu", "cuda"}),
+        ("--device", selection.devices, DEVICES),
     )
     for option, patterns, names in known:
         for pattern in patterns:

@@ -12,7 +12,7 @@ from perf.errors import CoregateError
 from perf.judge import verdict
 from perf.judge.controls import excuse, moved, said
 from perf.judge.counters import judge_bound, software_moved
-from perf.judge.disturbed import set_aside
+from perf.judge.disturbed import set_aside, undisturbed
 from perf.judge.suspects import suspects
 from perf.judge.verdict import compare, with_note
 from perf.measure.machine import commit, software
@@ -50,10 +50,10 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
         for key, row in before.rows.items()
     }
     machine = moved(run.controls.finish(), [before.controls for before in baseline])
-    judged = set_aside(excuse(comparison.verdicts(values(again)), machine), notes)
+    judged = excuse(set_aside(comparison.verdicts(values(again)), notes), machine)
     return Judgement(
         verdicts=[*_explained(judged, run, newest), *_counted(run, newest), *_unmeasured(run, baseline)],
-        drifts=comparison.drifts(),
+        drifts=undisturbed(comparison.drifts(), notes),
         machine=", ".join(map(said, machine)),
         problems=problems,
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +22,14 @@ again each time."""
 
 def build_module(preset: Preset, device: str, dtype: str) -> nn.Module:
     """A fresh module of `preset`, eval mode, its floating parameters and buffers in `dtype`, on `device`."""
-    with torch.device(device):
-        module = preset.build()
-    return _finished(module, device, dtype)
+    return _finished(_built(preset, device), device, dtype)
 
 
 @dataclass
 class Modules:
-    """Fresh modules of one core × preset × device after the other; of the last one a master stays on the CPU."""
+    """Fresh modules of one core × preset × device after the other; of the last one a master stays on the CPU, where
+    copies of it have nothing in common with it.
+    """
 
     largest: int = LARGEST
     _key: tuple[str, ...] = ()
@@ -37,20 +40,49 @@ class Modules:
         key = (core, name, device)
         if key != self._key:
             self._key, self._master = key, None
-            with torch.device(device):
-                module = preset.build()
-            if sum(tensor.nbytes for tensor in _tensors(module)) > self.largest:
+            module = _built(preset, device)
+            if not self._fits(module):
                 return _finished(module, device, dtype)
             self._master = module.to("cpu")
-        if self._master is None:
-            return build_module(preset, device, dtype)
-        return _finished(copied(self._master, device), device, dtype)
+        found = copied(self._master, device) if self._master is not None else None
+        if found is None:
+            self._master = None
+            found = _built(preset, device)
+        return _finished(found, device, dtype)
+
+    def _fits(self, module: nn.Module) -> bool:
+        return sum(tensor.nbytes for tensor in _tensors(module)) <= self.largest
 
 
-def copied(module: nn.Module, device: str) -> nn.Module:
-    """A deep copy whose parameters and buffers are on `device`, tied ones still tied, none shared with `module`."""
-    moved = {id(tensor): _moved(tensor, device) for tensor in _tensors(module)}
-    return copy.deepcopy(module, moved)
+def copied(module: nn.Module, device: str) -> nn.Module | None:
+    """A deep copy whose parameters and buffers are on `device`, tied ones still tied. None where no copy is a module of
+    its own: something in it cannot be copied, or a function that it holds (a hook, a lambda) goes on calling
+    `module`.
+    """
+    tensors = list(_tensors(module))
+    if any(type(tensor) not in (Tensor, nn.Parameter) for tensor in tensors):
+        return None
+    moved = {id(tensor): _moved(tensor, device) for tensor in tensors}
+    try:
+        found: nn.Module = copy.deepcopy(module, dict(moved))
+    except Exception:  # tensors that a graph made, locks, open files: whatever deepcopy has no word for
+        return None
+    own = {id(part) for part in chain(module.modules(), tensors)}
+    return None if any(id(item) in own for item in _reached(found)) else found
+
+
+def _reached(start: object) -> Iterator[object]:
+    """All objects that `start` refers to, directly or not; not the code of classes and Python modules, nor their
+    variables."""
+    skipped = {id(vars(module)) for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
+    waiting, seen = [start], {id(start)}
+    while waiting:
+        item = waiting.pop()
+        yield item
+        for found in gc.get_referents(item):
+            if id(found) not in seen and id(found) not in skipped and not isinstance(found, type | ModuleType):
+                seen.add(id(found))
+                waiting.append(found)
 
 
 def _tensors(module: nn.Module) -> Iterator[Tensor]:
@@ -59,7 +91,14 @@ def _tensors(module: nn.Module) -> Iterator[Tensor]:
 
 def _moved(tensor: Tensor, device: str) -> Tensor:
     there = tensor.detach().to(device, copy=True)
-    return nn.Parameter(there, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else there
+    moved = nn.Parameter(there, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else there
+    moved.__dict__.update(copy.deepcopy(tensor.__dict__))
+    return moved
+
+
+def _built(preset: Preset, device: str) -> nn.Module:
+    with torch.device(device):
+        return preset.build()
 
 
 def _finished(module: nn.Module, device: str, dtype: str) -> nn.Module:

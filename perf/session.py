@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from perf import fresh
-from perf.catalogue import Catalogue, discover, expand
+from perf.catalogue import DEVICES, Catalogue, discover, expand, select
 from perf.check.graphs import GraphReport, added_by, count_graphs
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
@@ -64,9 +64,10 @@ class Session:
             CoregateError: a core or variant file is broken, a name is unknown, or a CUDA device is asked for and there
                 is none.
         """
-        if options.default_device:
-            options = replace(options, selection=replace(options.selection, devices=(available_device(),)))
-        if options.selection.devices == ("cuda",) and available_device() != "cuda":
+        patterns = (available_device(),) if options.default_device else options.selection.devices
+        devices = tuple(select(DEVICES, patterns)) or patterns
+        options = replace(options, selection=replace(options.selection, devices=devices))
+        if devices == ("cuda",) and available_device() != "cuda":
             raise CoregateError(
                 "--device cuda: torch finds no CUDA device here (nvidia-smi says more): name cpu, or no device"
             )
@@ -225,7 +226,7 @@ class Session:
         Not of the core's code: code that got slower is what the gate is for, and must not read as another workload.
         """
         core, _, variant, shape = self.workbench.describe(case)
-        forms = {name: _form(value) for name, value in self.workbench.inputs(case).items()}
+        forms = {name: _form(value) for name, value in self.workbench.timed_inputs(case).items()}
         work = core.work(shape)
         text = json.dumps(
             [variant.dtype, dict(variant.options), dict(shape.dims), forms, work.unit, work.amount],

@@ -19,7 +19,7 @@ from perf.measure.limit import forms, limit_s, moved_bytes
 from perf.measure.meters import COUNTS, host_s, measure_all, meters
 from perf.measure.nvml import CardWatch, open_card
 from perf.measure.nvml import notes as card_notes
-from perf.measure.processor import ProcessorWatch
+from perf.measure.processor import ProcessorWatch, around
 from perf.measure.rounds import Rounds, take_rounds
 from perf.measure.sampling import WITHIN
 from perf.modules import build_module
@@ -47,11 +47,15 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
     processor = ProcessorWatch()
     with run.workbench.ledger.span("sampling"):
         rounds = _sample(run, case, benchmark, watch)
-    waited = processor.notes()
     if rounds is not None:
         with run.workbench.ledger.span("metering"):
             measured = _meter(run, case, watch)
-        notes = {**rounds.notes(), **card_notes(watch.states), **waited, "parity": _parity_words(run, case, found)}
+        notes = {
+            **rounds.notes(),
+            **card_notes(watch.states),
+            **processor.notes(),
+            "parity": _parity_words(run, case, found),
+        }
         notes |= _limit_notes(run, case)
         _keep(run, case, benchmark, measured, notes)
     return ""
@@ -136,13 +140,14 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
     run.workbench.close()
     benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
     try:
-        with run.workbench.ledger.span("sampling"):
+        with run.workbench.ledger.span("sampling"), around() as others:
             found = replace(benchmark.pedantic(fresh.start, args=(_fresh_spec(run, case),)), loads=loads)
     except fresh.ChildError as error:
         run.left_out[key] = str(error)
         return str(error)
     run.starts[key] = found
-    run.rows[key] = Row(key, fresh.as_metrics(found), notes=fresh.as_notes(found), workload=run.workload(case))
+    notes = {**fresh.as_notes(found), **others}
+    run.rows[key] = Row(key, fresh.as_metrics(found), notes=notes, workload=run.workload(case))
     benchmark.extra_info[FIELD] = to_extra_info(run.rows[key])
     return ""
 
@@ -175,12 +180,12 @@ def request_after_warmup(run: Session, case: Case, benchmark: Any) -> str:
     run.workbench.close()
     benchmark.fullname = benchmark.name = key = f"{case.key}#warmup"
     try:
-        with run.workbench.ledger.span("sampling"):
+        with run.workbench.ledger.span("sampling"), around() as busy:
             found = benchmark.pedantic(warmup.requests, args=(_fresh_spec(run, case), case.shape, others[-1]))
     except fresh.ChildError as error:
         run.left_out[key] = str(error)
         return str(error)
-    notes = {"mismatched_shape": others[-1]}
+    notes = {"mismatched_shape": others[-1], **busy}
     row = Row(key, warmup.as_metrics(found), warmup.as_counters(found), notes, run.workload(case))
     benchmark.extra_info[FIELD] = to_extra_info(row)
     run.rows[key] = row
@@ -214,10 +219,11 @@ def load_weights(run: Session, subject: LoadSubject, benchmark: Any, folder: Pat
     weights.save_as(module, path)
     benchmark.fullname = benchmark.name = subject.key
     benchmark.group = f"{subject.core}/{subject.preset}/weights/{subject.device}"
+    processor = ProcessorWatch()
     with run.workbench.ledger.span("sampling"):
         benchmark(weights.load_into, module, path)
     if benchmark.stats is not None:
         size = {"bytes_on_disk": Path(path).stat().st_size}
-        row = Row(subject.key, {"load_s": benchmark.stats.stats.median}, size)
+        row = Row(subject.key, {"load_s": benchmark.stats.stats.median}, size, processor.notes())
         benchmark.extra_info[FIELD] = to_extra_info(row)
         run.rows[row.key] = row

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 
 import torch
@@ -117,6 +118,7 @@ class Workbench:
                 with self.ledger.span("checking"):
                     self._parity[case.key] = self._check(case)
         except Exception as error:
+            clear_frames(error.__traceback__)  # else they keep alive what the case had built
             self._failed[case.key] = error
             raise
         return self._parity[case.key]
@@ -176,6 +178,10 @@ class Workbench:
     def inputs(self, case: Case) -> Inputs:
         """Those that parity is judged on, on the CPU."""
         return self._drawn(case, self.seed)
+
+    def timed_inputs(self, case: Case) -> Inputs:
+        """Those that are timed, on the CPU."""
+        return self._drawn(case, TIMED_SEED)
 
     def _drawn(self, case: Case, seed: int) -> Inputs:
         _, preset, _, shape = self.describe(case)

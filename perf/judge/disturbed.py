@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from perf.judge.verdict import with_note
+from perf.judge.verdict import Drifted, with_note
 from perf.measure.disturbance import disturbed
 from perf.outcome import Verdict, Word
 
@@ -19,8 +19,17 @@ def set_aside(verdicts: Iterable[Verdict], notes: Mapping[str, Sequence[Mapping[
     return [_set_aside(found, notes.get(found.key, ())) for found in verdicts]
 
 
+def undisturbed(drifts: Iterable[Drifted], notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Drifted]:
+    """Without those of times that were not the case's own; `notes` as above."""
+    return [found for found in drifts if not (found[1].endswith("_s") and _why(found[1], notes.get(found[0], ())))]
+
+
+def _why(metric: str, notes: Sequence[Mapping[str, str]]) -> str:
+    return next((said for one in notes if (said := disturbed(one, metric))), "")
+
+
 def _set_aside(found: Verdict, notes: Sequence[Mapping[str, str]]) -> Verdict:
     if found.word not in CHANGES or not found.metric.endswith("_s"):
         return found
-    why = next((said for one in notes if (said := disturbed(one, found.metric))), "")
+    why = _why(found.metric, notes)
     return with_note(replace(found, word=Word.INCONCLUSIVE), f"disturbed: {why}") if why else found

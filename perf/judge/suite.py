@@ -11,9 +11,10 @@ unchanged case a run is by chance (`suspect_level`), is a suspect and is measure
 `regressed` where the mean of all values is beyond the budget and that mean's bound, their median beyond the budget, and
 each re-measurement above the bound at 5 %. The mean of several varies less than one value, but not as much less as if
 they were independent: minutes later the same may still ail the machine. They are taken to share half of their variance
-(`SHARED`). Where they share less, false alarms fall far below the 1 % (`perf.judge.noise`), and power grows: a slowdown
-of `smallest_visible_change` is beyond the bound at once in 80 % of runs, and `regressed` after two re-measurements in
-96 % (k = 1) to 98 % (k = 20; normal noise).
+(`SHARED`); if they shared all of it, 1.5 % (k = 3) to 3.3 % (k = 20) of runs would cry wolf. Where they share less,
+false alarms fall far below the 1 % (`perf.judge.noise`), and power grows: a slowdown of `smallest_visible_change` is
+beyond the bound at once in 80 % of runs, and `regressed` after two re-measurements in 96 % (k = 1) to 98 % (k = 20;
+normal noise).
 
 *What the 1 % rests on.* Baseline and new run are alike but for the change, and the scales of a pool are independent.
 One machine effect on all cases breaks the latter: where it is 90 % of the variance, 3 % of runs have a false suspect at

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter, process_time, sleep
 
 PROC = Path("/proc")
 
 LIMIT = 0.05
-"""Share of the time in which it could have run that a process may wait for others, and still time itself alone. On two
-cores it is 0.01 with nothing beside, and 0.3 with one busy process."""
+"""Share of the time for which others may have had the processor in a case's own time. On two cores it is 0.01 with
+nothing beside, and 0.3 with one busy process."""
 
 NOTE = "waited_for_others"
+LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
 class Used:
-    """Seconds of processor time until now: what this process's threads `ran`, what they `waited` for a processor, and
-    what the machine was `busy` with, all processes together."""
+    """Seconds until now: `at` on the wall, `own` processor time of this process, what its threads `waited` for a
+    processor, and what the processors that it may use were `busy` with, all processes together."""
 
-    ran: float
+    at: float
+    own: float
     waited: float
     busy: float
 
@@ -30,15 +34,28 @@ def used(proc: Path = PROC) -> Used | None:
     """From the kernel's run queues (`/proc/self/task/*/schedstat`; a thread that sleeps waits for nothing) and
     `/proc/stat`; see proc(5). None where it does not tell.
     """
-    ran = waited = 0
     try:
-        for task in (proc / "self" / "task").iterdir():
-            fields = (task / "schedstat").read_text().split()
-            ran, waited = ran + int(fields[0]), waited + int(fields[1])
-        user, nice, system, _, _, irq, softirq = map(int, (proc / "stat").read_text().split()[1:8])
-    except (OSError, ValueError):
+        waited = sum(_waited(task) for task in (proc / "self" / "task").iterdir())
+        lines = [line.split() for line in (proc / "stat").read_text().splitlines()]
+        mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        ticks = [_busy(fields) for fields in lines if fields and fields[0] in mine]
+    except (OSError, AttributeError, ValueError, IndexError):
         return None
-    return Used(ran * 1e-9, waited * 1e-9, (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK"))
+    busy = sum(ticks) / os.sysconf("SC_CLK_TCK")
+    return Used(perf_counter(), process_time(), waited * 1e-9, busy) if ticks else None
+
+
+def _waited(task: Path) -> int:
+    try:
+        return int((task / "schedstat").read_text().split()[1])
+    except ProcessLookupError:  # the thread has ended since it was listed
+        return 0
+
+
+def _busy(fields: list[str]) -> int:
+    """Of one processor's line: all but idle, waiting for disks, and what the hypervisor took."""
+    user, nice, system, _, _, irq, softirq = map(int, fields[1:8])
+    return user + nice + system + irq + softirq
 
 
 @dataclass
@@ -52,17 +69,44 @@ class ProcessorWatch:
         self._begun = self.read()
 
     def share(self) -> float | None:
-        """Of the time since then in which this process could have run, how much it waited while others ran. That it
-        has more threads than there are processors is its own affair. None where it cannot be told.
+        """How much of the time since then this process waited while others ran; of all its threads' time, where several
+        ran at once. That it has more threads than there are processors is its own affair. None where it cannot be told.
         """
-        now = self.read()
-        if self._begun is None or now is None:
+        now, begun = self.read(), self._begun
+        if begun is None or now is None:
             return None
-        ran, waited = now.ran - self._begun.ran, now.waited - self._begun.waited
-        others = now.busy - self._begun.busy - ran
-        return max(0.0, min(waited, others)) / (ran + waited) if ran > 0 and waited >= 0 else None
+        own, waited = now.own - begun.own, max(0.0, now.waited - begun.waited)
+        others = max(0.0, now.busy - begun.busy - own)
+        lost = min(waited, others)
+        return lost / max(now.at - begun.at, own + lost)
 
     def notes(self) -> dict[str, str]:
         """What a row says of it: `{"waited_for_others": "0.12"}`."""
         share = self.share()
         return {} if share is None else {NOTE: f"{share:.2f}"}
+
+
+@contextmanager
+def around(look: Callable[[], dict[str, str]] | None = None) -> Iterator[dict[str, str]]:
+    """For what runs in processes of its own, whose waiting is not seen from here: notes, written when it has ended, of
+    how busy others were before or after it, whichever is more."""
+    found: dict[str, str] = {}
+    before = (look or others_busy)()
+    yield found
+    after = (look or others_busy)()
+    found.update(max(before, after, key=_said))
+
+
+def _said(notes: dict[str, str]) -> float:
+    return float(notes.get(NOTE, 0))
+
+
+def others_busy(read: Callable[[], Used | None] = used, pause: Callable[[float], object] = sleep) -> dict[str, str]:
+    """The share of the processors that others have, looked at for a fifth of a second."""
+    begun = read()
+    pause(LOOK_S)
+    now = read()
+    if begun is None or now is None:
+        return {}
+    others = max(0.0, now.busy - begun.busy - (now.own - begun.own))
+    return {NOTE: f"{others / (len(os.sched_getaffinity(0)) * (now.at - begun.at)):.2f}"}

@@ -189,7 +189,7 @@ class Bench:
 
     def moved(self, k: int) -> Rate | None:
         excuses = self._excuses(self.metrics[0])
-        trials = [trial for trial in self.ordered(k) if self.runs[trial.judged].controls]
+        trials = [t for t in self.ordered(k) if all(self.runs[run].controls for run in (t.judged, *t.baseline))]
         hits = sum(bool(excuses.machine(trial.judged, trial.baseline)) for trial in trials)
         return rate(hits / len(trials), len(trials)) if trials else None
 
@@ -200,7 +200,8 @@ class Bench:
         found += [k for k in range(largest, smaller[-1], -1) if self.drawn(k)][:1]
         if not found:
             fit = sum(self.fit)
-            raise TooFewError(f"others had the processor in all but {fit} of {plural(len(self.runs), 'recorded run')}")
+            others = f"others had the processor in all but {fit} of {plural(len(self.runs), 'recorded run')}"
+            raise TooFewError(f"{others}; {smaller[0] + 1 + AGAIN} without are wanted: add some with --record N")
         return found
 
     @cached_property

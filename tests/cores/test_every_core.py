@@ -103,6 +103,7 @@ def test_a_copy_computes_the_same_and_reaches_for_nothing_of_the_original(core: 
     expected = run(core, preset, inputs)
     original = build_module(core.presets[preset], "cpu", "float32")
     copy = copied(original, "cpu")
+    assert copy is not None
     for tensor in [*original.parameters(), *original.buffers()]:
         tensor.zero_()
     with torch.no_grad():

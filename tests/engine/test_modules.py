@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
 import torch
 from torch import nn
 
@@ -83,9 +86,78 @@ def test_a_module_too_large_to_keep_is_built_each_time() -> None:
     assert Tied.built == before + 3
 
 
+class Weighed(nn.Module):
+    """The old weight_norm: its weight is a tensor that a graph made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.utils.weight_norm(nn.Linear(3, 3))
+
+
+class Calling(nn.Module):
+    """A function of its own that calls the layer by its closure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.call = lambda x: self.layer(x)
+
+
+class Hooked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = other = nn.Linear(3, 3)
+        self.register_forward_hook(lambda _module, _args, output: other(output))
+
+
+class Locked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.lock = nn.Linear(3, 3), threading.Lock()
+
+
+@pytest.mark.parametrize("kind", [Weighed, Calling, Hooked, Locked])
+def test_a_module_that_no_copy_can_stand_for_is_built_each_time(kind: type[nn.Module]) -> None:
+    def once_more() -> nn.Module:
+        built.append(None)
+        return seeded_of(kind)
+
+    built: list[None] = []
+    preset = Preset(once_more, lambda shape, seed: {"x": torch.ones(1, 3)}, (Shape("one", {}),))
+    modules = Modules()
+    first, second = (modules.fresh("toy", "tiny", preset, "cpu", dtype) for dtype in ("float32", "bfloat16"))
+    assert len(built) == 3  # the master, and each of both
+    wide = dict(first.named_parameters())
+    for name, narrow in second.named_parameters():
+        assert (wide[name].dtype, narrow.dtype) == (torch.float32, torch.bfloat16)
+
+
+def seeded_of(kind: type[nn.Module]) -> nn.Module:
+    torch.manual_seed(3)
+    return kind()
+
+
+def test_what_is_written_on_a_parameter_is_on_its_copy() -> None:
+    module = nn.Linear(3, 3)
+    module.weight.gain = [2.0]  # type: ignore[assignment]
+    copy = copied(module, "cpu")
+    assert copy is not None
+    assert copy.weight.gain == [2.0]  # type: ignore[union-attr]
+    assert copy.weight.gain is not module.weight.gain  # type: ignore[union-attr]
+
+
+def test_bound_methods_are_of_the_copy() -> None:
+    module = nn.Linear(3, 3)
+    module.call = module.forward  # type: ignore[assignment]
+    copy = copied(module, "cpu")
+    assert copy is not None
+    assert copy.call.__self__ is copy  # type: ignore[union-attr]
+
+
 def test_a_copy_keeps_gradients_as_they_were() -> None:
     module = build()
     module.first.weight.requires_grad_(False)  # type: ignore[union-attr]
     copy = copied(module, "cpu")
+    assert copy is not None
     assert not next(copy.parameters()).requires_grad
     assert next(copy.parameters()).data_ptr() != next(module.parameters()).data_ptr()
