@@ -15,12 +15,12 @@ from perf.check.graphs import GraphReport, added_by, count_graphs
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
 from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
+from perf.disturbance import disturbed
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure import machine
 from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
-from perf.measure.disturbance import disturbed
 from perf.measure.ledger import Ledger
 from perf.options import Options
 from perf.outcome import Row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from perf.disturbance import disturbed
 from perf.judge.verdict import Drifted, with_note
-from perf.measure.disturbance import disturbed
 from perf.outcome import Verdict, Word
 
 CHANGES = frozenset({Word.REGRESSED, Word.IMPROVED})

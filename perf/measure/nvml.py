@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-T = TypeVar("T")
+from perf.disturbance import FOREIGN
 
-FOREIGN = "foreign_processes"
-"""The note that says how many."""
+T = TypeVar("T")
 
 SLOWDOWNS = {
     0x04: "power cap",

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time, sleep
 
+from perf.disturbance import WAITED
+
 PROC = Path("/proc")
 
-LIMIT = 0.05
-"""Share of the time for which others may have had the processor in a case's own time. On two cores it is 0.01 with
-nothing beside, and 0.3 with one busy process."""
-
-NOTE = "waited_for_others"
 LOOK_S = 0.2
 
 
@@ -83,7 +80,7 @@ class ProcessorWatch:
     def notes(self) -> dict[str, str]:
         """What a row says of it: `{"waited_for_others": "0.12"}`."""
         share = self.share()
-        return {} if share is None else {NOTE: f"{share:.2f}"}
+        return {} if share is None else {WAITED: f"{share:.2f}"}
 
 
 @contextmanager
@@ -94,11 +91,12 @@ def around(look: Callable[[], dict[str, str]] | None = None) -> Iterator[dict[st
     before = (look or others_busy)()
     yield found
     after = (look or others_busy)()
-    found.update(max(before, after, key=_said))
+    busier = max([before, after], key=_said)
+    found.update(busier)
 
 
-def _said(notes: dict[str, str]) -> float:
-    return float(notes.get(NOTE, 0))
+def _said(notes: Mapping[str, str]) -> float:
+    return float(notes.get(WAITED, 0))
 
 
 def others_busy(read: Callable[[], Used | None] = used, pause: Callable[[float], object] = sleep) -> dict[str, str]:
@@ -109,4 +107,4 @@ def others_busy(read: Callable[[], Used | None] = used, pause: Callable[[float],
     if begun is None or now is None:
         return {}
     others = max(0.0, now.busy - begun.busy - (now.own - begun.own))
-    return {NOTE: f"{others / (len(os.sched_getaffinity(0)) * (now.at - begun.at)):.2f}"}
+    return {WAITED: f"{others / (len(os.sched_getaffinity(0)) * (now.at - begun.at)):.2f}"}

@@ -14,11 +14,11 @@ from statistics import median
 import numpy as np
 from scipy.special import bdtr
 
+from perf.disturbance import SLOWED
 from perf.measure.latency import Clock
 from perf.measure.repeats import at_once
 
 CONFIDENCE = 0.95
-SLOWED = "the device was slowed down"
 WITHIN = {"cuda": 0.005, "cpu": 0.01}
 """By device, how far from the median either end of its interval may lie, as a share of it."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perf.contract import Case
-from perf.measure.processor import LIMIT
+from perf.disturbance import LIMIT
 from perf.study.journal import append_line, check_schema, read_entries
 
 SCHEMA = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perf.measure.disturbance import disturbed
+from perf.disturbance import disturbed
 from perf.measure.sampling import Samples
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from perf.disturbance import WAITED, disturbed
 from perf.judge.disturbed import set_aside, undisturbed
-from perf.measure.disturbance import disturbed
-from perf.measure.processor import NOTE, ProcessorWatch, Used, around, others_busy, used
+from perf.measure.processor import ProcessorWatch, Used, around, others_busy, used
 from perf.outcome import Verdict, Word
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -90,11 +90,11 @@ def test_processes_of_their_own_are_disturbed_by_who_is_there_before_or_after() 
     readings = iter([BEGUN, Used(50.2, 10.0, 5.0, 100.0 + 0.1 * processors)])
     assert others_busy(lambda: next(readings), lambda seconds: None) == {"waited_for_others": "0.50"}
     assert others_busy(lambda: None, lambda seconds: None) == {}
-    for seen, more in (([{NOTE: "0.30"}, {NOTE: "0.01"}], "0.30"), ([{NOTE: "0.01"}, {NOTE: "0.40"}], "0.40")):
+    for seen, more in (([{WAITED: "0.30"}, {WAITED: "0.01"}], "0.30"), ([{WAITED: "0.01"}, {WAITED: "0.40"}], "0.40")):
         looks = iter(seen)
         with around(lambda: next(looks)) as notes:  # noqa: B023
             assert notes == {}
-        assert notes == {NOTE: more}
+        assert notes == {WAITED: more}
 
 
 BUSY = {"waited_for_others": "0.30"}
