@@ -238,5 +238,6 @@ def run_eagerly(module: torch.nn.Module, device: str, dtype: str, inputs: Inputs
     """Outputs, on the CPU, of `module`, which is of `dtype` on `device`: of two calls."""
     prepared: Mapping[str, Any] = to_device(inputs, dtype, device)
     with torch.no_grad(), tf32(allowed=False):
-        twice = [tuple(item.cpu() for item in as_outputs(module(**prepared))) for _ in range(2)]
-    return twice[0], twice[1]
+        first = tuple(item.cpu() for item in as_outputs(module(**prepared)))
+        second = tuple(item.cpu() for item in as_outputs(module(**prepared)))
+    return first, second

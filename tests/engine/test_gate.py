@@ -76,6 +76,15 @@ def test_a_time_taken_beside_others_is_no_change_and_no_baseline(project: Projec
         accept([run], project.path / "perf" / "baselines", "a reason")
 
 
+def test_a_workload_is_what_is_timed_whatever_parity_was_judged_on(project: Project) -> None:
+    text = (project.path / "mycores" / "toy.py").read_text()
+    project.write("mycores/toy.py", text.replace('torch.randn(shape["batch"]', 'torch.randn(shape["batch"] + seed % 7'))
+    assert project.time("--benchmark-save=first", "--perf-seed=11").ret == 0
+    result = project.time("--benchmark-compare", "--perf-seed=15", "--inconclusive=pass")
+    assert "incomparable" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["*compared with 1 accepted run*"])
+
+
 def test_a_faster_core_is_improved_and_passes(project: Project) -> None:
     edit(record(project), latency_s=10.0)
     result = project.time("--benchmark-compare")
@@ -178,6 +187,7 @@ def test_a_card_that_is_not_there_is_a_usage_error(project: Project, monkeypatch
     result = project.run(*alone, "--device", "cuda", "-m", "latency")
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*--device cuda: torch finds no CUDA device here*"])
+    assert project.run(*alone, "--device", "cud*", "-m", "latency").ret == 4  # a pattern, as elsewhere
     result = project.run("--device", "cuda", "-m", "latency", "--variant", "eager-fp32")  # beside the project's own cpu
     assert result.ret == 0
     result.stdout.fnmatch_lines(["1 case: no CUDA device:*"])
