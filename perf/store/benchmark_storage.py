@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from pytest_benchmark.storage.file import FileStorage
 
+from perf.errors import CoregateError
 from perf.store.baselines import KEEP, append, unfit
 from perf.store.files import check_writable
 
@@ -27,13 +28,17 @@ class Storage(FileStorage):
         self.refused = ""
 
     def save(self, output_json: Any, save: str) -> None:
-        """A run that is to be a baseline and is not fit to be one is `refused`: pytest-benchmark calls this where an
-        error would be its own internal error."""
+        """A run that is to be a baseline and is not fit to be one is `refused`, and so is what cannot be written or
+        meets a damaged file: pytest-benchmark calls this where an error would be its own internal error."""
         why = unfit(output_json["machine_info"].get("coregate", {})) if self._accepts else ""
         if why:
             self.refused = f"not saved as a baseline: {why}"
             return
-        path = append(output_json, self._target, save, KEEP if self._accepts else None)
+        try:
+            path = append(output_json, self._target, save, KEEP if self._accepts else None)
+        except CoregateError as error:
+            self.refused = str(error)
+            return
         self.logger.info(f"Saved benchmark data in: {path}")
 
     def newest(self, path: Path) -> dict[Path, dict[str, Any]]:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from perf.errors import CoregateError
 from perf.outcome import Row
+from perf.store.kinds import is_number, is_text, maps_to
 
 SCHEMA = 1
 FIELD = "coregate"
@@ -27,18 +27,31 @@ def from_benchmark(entry: Mapping[str, Any]) -> Row | None:
     """The row in one entry of `benchmarks`, or None where the entry is somebody else's benchmark.
 
     Raises:
-        CoregateError: the entry is of a newer schema, or a value in it is no positive finite number.
+        CoregateError: the entry is of a newer schema, or a value in it is not what it should be.
     """
     extra = entry.get("extra_info", {}).get(FIELD)
     if extra is None:
         return None
+    key = entry["fullname"]
     if extra["schema"] > SCHEMA:
-        raise CoregateError(
-            f"{entry['fullname']}: schema {extra['schema']}, this coregate reads {SCHEMA}: upgrade coregate"
-        )
-    timed = {} if "#" in entry["fullname"] else {"latency_s": entry["stats"]["median"]}
-    metrics = {**timed, **extra["metrics"]}
-    for name, value in metrics.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
-            raise CoregateError(f"{entry['fullname']}: {name} is {value!r}, not a number of 0 or more")
-    return Row(entry["fullname"], metrics, extra["counters"], extra["notes"], extra["workload"])
+        raise CoregateError(f"{key}: schema {extra['schema']}, this coregate reads {SCHEMA}: upgrade coregate")
+    timed = {} if "#" in key else {"latency_s": entry["stats"]["median"]}
+    row = Row(key, {**timed, **extra["metrics"]}, extra["counters"], extra["notes"], extra["workload"])
+    _check(row)
+    return row
+
+
+def _check(row: Row) -> None:
+    for name, value in row.metrics.items():
+        if not (is_number(value) and value >= 0):
+            raise CoregateError(f"{row.key}: {name} is {value!r}, not a number of 0 or more")
+    if row.metrics.get("latency_s") == 0:
+        raise CoregateError(f"{row.key}: latency_s is 0: nothing takes no time")
+    wanted = {
+        "counters": maps_to(is_number)(row.counters),
+        "notes": maps_to(is_text)(row.notes),
+        "workload": is_text(row.workload),
+    }
+    wrong = [name for name, is_right in wanted.items() if not is_right]
+    if wrong:
+        raise CoregateError(f"{row.key}: damaged {wrong[0]}: restore the file from git, or record again")

@@ -86,6 +86,14 @@ def test_numbers_go_on_after_the_highest(tmp_path: Path) -> None:
     assert next_path(tmp_path, "x").name == "0010_x.json"
 
 
+def test_a_file_without_a_number_is_no_run(tmp_path: Path) -> None:
+    folder = tmp_path / "a-cpu-2c"
+    path = write_run(folder / "0001_a.json", entry())
+    (folder / "0002x_b.json").write_text("{")
+    assert [run.path for run in load(folder)] == [path]
+    assert next_path(folder, "c").name == "0002_c.json"
+
+
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
     path.write_text("old")
