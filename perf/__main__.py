@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=KEEP,
         metavar="N",
-        help="newest runs kept beside the oldest (default: %(default)s)",
+        help="newest runs of each case kept beside its oldest (default: %(default)s)",
     )
     accepting.add_argument("--baselines", type=Path, default=Path("perf/baselines"), help="(default: %(default)s)")
     accepting.set_defaults(run=_accept)

@@ -24,16 +24,18 @@ DEVICE = frozenset({"device_s", "device_busy_s"})
 def disturbed(notes: Mapping[str, str], metric: str = "") -> str:
     """Why a row with these notes is not the case's own: others' work on the card or the processor, or a card that was
     slowed down. Empty where it is, or where `metric`, if one is named, does not depend on it.
-
-    Raises:
-        ValueError: the share is no number.
     """
     others = notes.get(FOREIGN, "")
     if others:
         return f"others on the card: {others} process{'' if others == '1' else 'es'}"
     if notes.get(SAMPLING, "").endswith(SLOWED):
         return SLOWED
-    waited = float(notes.get(WAITED, 0))
-    if waited > LIMIT and metric not in DEVICE:
-        return f"others had the processor for {waited:.0%} of the time"
-    return ""
+    return "" if metric in DEVICE else _beside_others(notes.get(WAITED, "0"))
+
+
+def _beside_others(waited: str) -> str:
+    try:
+        share = float(waited)
+    except ValueError:
+        return f"{WAITED} is {waited!r}, and no share"
+    return "" if share <= LIMIT else f"others had the processor for {share:.0%} of the time"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perf.contract import Case
+from perf.disturbance import disturbed
 from perf.errors import CoregateError
 from perf.outcome import Row
 from perf.store.files import locked, write_atomically
@@ -156,7 +157,7 @@ def _acceptable(path: Path) -> Run:
     name = run.machine.get("class")
     if not run.rows or not name:
         raise CoregateError(f"{path} holds no case of coregate: record one with pytest --benchmark-autosave")
-    why = unfit(run.machine)
+    why = unfit(run.machine) or _disturbed(run)
     if why:
         raise CoregateError(f"{path} is not fit to be a baseline: {why}")
     return run
@@ -168,6 +169,12 @@ def unfit(machine: Mapping[str, Any]) -> str:
     if wrong:
         return f"in it {wrong[0]} was wrong" + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
     return f"it was disturbed: {contaminated[0]}" if contaminated else ""
+
+
+def _disturbed(run: Run) -> str:
+    """The same from the rows themselves."""
+    found = ((key, disturbed(row.notes)) for key, row in run.rows.items())
+    return next((f"it was disturbed: {key}: {why}" for key, why in found if why), "")
 
 
 def append(document: Mapping[str, Any], folder: Path, name: str, keep: int | None = KEEP) -> Path:

@@ -55,6 +55,12 @@ def test_a_disturbed_run_is_refused_with_what_disturbed_it(tmp_path: Path) -> No
         accept([run], tmp_path / "b", "why")
 
 
+def test_a_disturbed_row_tells_by_itself(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "0001_a.json", entry(notes={"waited_for_others": "0.40"}))
+    with pytest.raises(CoregateError, match=f"it was disturbed: {KEY}: others had the processor for 40% of the time"):
+        accept([run], tmp_path / "b", "why")
+
+
 def test_runs_of_two_classes_are_refused(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / f"000{i}_a.json", entry(), machine=f"class-{i}") for i in (1, 2)]
     with pytest.raises(CoregateError, match="runs of 2 machine classes, class-1, class-2: accept one class at a time"):

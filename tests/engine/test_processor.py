@@ -105,6 +105,7 @@ def test_a_busy_processor_disturbs_all_but_kernel_time() -> None:
     assert disturbed({"waited_for_others": "0.05"}) == ""
     assert disturbed(BUSY, "latency_s") == "others had the processor for 30% of the time"
     assert disturbed(BUSY, "device_s") == ""
+    assert disturbed({"waited_for_others": "much"}) == "waited_for_others is 'much', and no share"
     assert disturbed({"foreign_processes": "1"}, "device_s") == "others on the card: 1 process"
 
 
