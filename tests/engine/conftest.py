@@ -48,10 +48,19 @@ CORES = [
 
 ALONE = """
     \"\"\"Other tests may run beside this one: no time here is called disturbed.\"\"\"
-    from perf.measure.processor import ProcessorWatch
+    from perf.measure import processor
 
-    ProcessorWatch.share = lambda self: SHARE
     SHARE = None
+    KEPT = processor.ProcessorWatch.share, processor.others_busy
+
+
+    def pytest_configure():
+        processor.ProcessorWatch.share = lambda self: SHARE
+        processor.others_busy = lambda: {} if SHARE is None else {processor.WAITED: str(SHARE)}
+
+
+    def pytest_unconfigure():
+        processor.ProcessorWatch.share, processor.others_busy = KEPT
 """
 
 

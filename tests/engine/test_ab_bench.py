@@ -33,7 +33,7 @@ class Workbench:
     def built(self, case: Case) -> Any:
         return SimpleNamespace(runner=self)
 
-    def prepared(self, case: Case) -> str:
+    def timed(self, case: Case) -> str:
         return "inputs"
 
     def run(self, prepared: str) -> None:

@@ -57,7 +57,7 @@ def side(clocks: Clocks) -> LadenBench:
     workbench = SimpleNamespace(
         parity=lambda case: SimpleNamespace(ok=True),
         built=lambda case: SimpleNamespace(runner=runner),
-        prepared=lambda case: "inputs",
+        timed=lambda case: "inputs",
     )
     session: Any = SimpleNamespace(workbench=workbench, options=SimpleNamespace(root=Path("/project")))
     bench = LadenBench(session, {CASE.key: CASE}, clocks={"cpu": lambda: clocks})
