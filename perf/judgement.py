@@ -49,7 +49,7 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
         for before in baseline
         for key, row in before.rows.items()
     }
-    machine = moved(run.controls.finish(), [before.controls for before in baseline])
+    machine = moved(run.timed_controls(), [before.controls for before in baseline])
     judged = excuse(set_aside(comparison.verdicts(values(again)), notes), machine)
     return Judgement(
         verdicts=[*_explained(judged, run, newest), *_counted(run, newest), *_unmeasured(run, baseline)],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,6 +26,7 @@ from perf.runners import to_device
 from perf.store.counters import Counted
 from perf.weights import with_weights
 from perf.workbench import Workbench
+from perf.workload import workload
 
 
 @dataclass
@@ -107,7 +106,7 @@ class Session:
             "hardware": self.hardware,
             "software": machine.software(),
             "commit": machine.commit(self.options.root),
-            "controls": self.controls.finish(),
+            "controls": self.timed_controls(),
             "ceilings": dict(self.controls.ceilings),
             "wrong": sorted(key for key in self.left_out if key not in self.rows),
             "contaminated": [
@@ -221,19 +220,13 @@ class Session:
         return ""
 
     def workload(self, case: Case) -> str:
-        """A hash of what the number means: the variant's options, the shape, the inputs' forms and the work of a call.
-
-        Not of the core's code: code that got slower is what the gate is for, and must not read as another workload.
-        """
         core, _, variant, shape = self.workbench.describe(case)
-        forms = {name: _form(value) for name, value in self.workbench.timed_inputs(case).items()}
-        work = core.work(shape)
-        text = json.dumps(
-            [variant.dtype, dict(variant.options), dict(shape.dims), forms, work.unit, work.amount],
-            sort_keys=True,
-            default=str,
-        )
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return workload(core, variant, shape, self.workbench.timed_inputs(case))
+
+    def timed_controls(self) -> dict[str, float]:
+        """Seconds by control, of this run; they are timed once more when this is first asked."""
+        with self.workbench.ledger.span("controls"):
+            return self.controls.finish()
 
 
 def _not_whole(report: GraphReport) -> str:
@@ -243,7 +236,3 @@ def _not_whole(report: GraphReport) -> str:
         first = report.breaks[0]
         return f"{sum(found.count for found in report.breaks)} graph breaks; the first at {first.where}: {first.reason}"
     return "over the recompile limit: torch runs eager without a word" if report.limit_hits else ""
-
-
-def _form(value: Any) -> str:
-    return f"{value.dtype}{tuple(value.shape)}" if hasattr(value, "dtype") else type(value).__name__

@@ -162,7 +162,8 @@ class Workbench:
         if key not in self._costs:
             core, preset, _, shape = self.describe(case)
             stated = core.work(shape).cost
-            self._costs[key] = stated if stated or core.impure else self._counted(case, preset)
+            with self.ledger.span("counting"):
+                self._costs[key] = stated if stated or core.impure else self._counted(case, preset)
         return self._costs[key]
 
     def _counted(self, case: Case, preset: Preset) -> Cost | None:
