@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from perf.disturbance import disturbed
+from perf.judge.controls import MOVED
 from perf.judge.verdict import Drifted, with_note
 from perf.outcome import Verdict, Word
-
-CHANGES = frozenset({Word.REGRESSED, Word.IMPROVED})
 
 
 def set_aside(verdicts: Iterable[Verdict], notes: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Verdict]:
@@ -29,7 +28,7 @@ def _why(metric: str, notes: Sequence[Mapping[str, str]]) -> str:
 
 
 def _set_aside(found: Verdict, notes: Sequence[Mapping[str, str]]) -> Verdict:
-    if found.word not in CHANGES or not found.metric.endswith("_s"):
+    if found.word not in MOVED or not found.metric.endswith("_s"):
         return found
     why = _why(found.metric, notes)
     return with_note(replace(found, word=Word.INCONCLUSIVE), f"disturbed: {why}") if why else found

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from perf.judge.disturbed import CHANGES
+from perf.judge.controls import MOVED
 from perf.judge.noise import Noise, estimate, smallest_visible_change
 from perf.judge.suite import is_suspect, judge_value
 from perf.outcome import Word
@@ -86,7 +86,7 @@ def _confirmed(first: Figures, again: Sequence[Figures], noise: Noise, budget: f
     """As the gate does it: only a suspect is measured again, and beside others' work no change is called one."""
     seen = [first, *again] if is_suspect(first.median, noise, budget, level) else [first]
     word, _ = judge_value([figures.median for figures in seen], noise, budget, level)
-    return Word.INCONCLUSIVE if word in CHANGES and any(figures.disturbed for figures in seen) else word
+    return Word.INCONCLUSIVE if word in MOVED and any(figures.disturbed for figures in seen) else word
 
 
 def threshold(name: str, statistic: Callable[[Figures], float], limit: float) -> Rule:
