@@ -15,7 +15,8 @@ natural logs, where 0.01 is 1 %. For the k runs of one case:
   given back as the scale and df that have its mean and variance of log σ²: like cases lend one another a lot.
 
 How honest the bounds are: false alarms found over those stated, at a level of 1 %/12 a test, of twelve cases whose σ
-vary by a factor e^0.5; in brackets after two re-measurements (`perf.judge.suite`).
+vary by a factor e^0.5; in brackets after two re-measurements of kernel time
+(`perf.judge.suite`).
 
     runs k                1*           2            3            5            20
     normal                0.8 (0.4)    0.8 (0.2)    0.9 (0.2)    1.2 (0.3)    1.0 (0.04)
@@ -55,9 +56,9 @@ POOL = 3
 """Least number of cases with two runs or more from which a prior is learnt; below it each case has its own scale."""
 
 SHARED = 0.5
-"""Share of the variance that a run and its re-measurements minutes later are taken to have in common. Seen, as the
-correlation of one undisturbed recorded run with the next (docs/gate-study): 0.53 on two cores, where another recording
-had 0.22, and none in kernel time on an H100. Beyond it the 1 % is exceeded, not by much (`perf.judge.suite`).
+"""Share of the variance that kernel time of a run and of its re-measurements minutes later is taken to have in common,
+with a margin: recorded runs on an H100 (docs/gate-study) do not correlate with the next one. What waits for a host does
+(0.53 in undisturbed runs on two cores), and is taken to share all of it: see `perf.judge.suite.shared_variance`.
 """
 
 PROVISIONAL = 3
@@ -76,11 +77,11 @@ class Noise:
     df: float
     runs: int
 
-    def spread(self, values: int = 1) -> float:
+    def spread(self, values: int = 1, shared: float = SHARED) -> float:
         """Standard deviation, on logs, of how far from the centre the mean of a new run and its re-measurements is,
-        `values` in all, which share half of their variance (`SHARED`); infinite where nothing is known.
+        `values` in all, which have `shared` of their variance in common; infinite where nothing is known.
         """
-        own = SHARED + (1 - SHARED) / values
+        own = shared + (1 - shared) / values
         return self.scale * math.sqrt(own + 1 / _effective_runs(self.runs)) if self.df else math.inf
 
 
@@ -101,7 +102,7 @@ def estimate(histories: Mapping[Key, History]) -> dict[Key, Noise]:
     }
 
 
-def bound(noise: Noise, level: float, values: int = 1) -> float:
+def bound(noise: Noise, level: float, values: int = 1, shared: float = SHARED) -> float:
     """How far above the centre, on logs, one new run comes with probability `level` though nothing changed (below: the
     same), or the mean of so many `values`: a run and its re-measurements. A one-sided prediction bound: t quantile ×
     `spread`; infinite where the noise is unknown.
@@ -111,7 +112,7 @@ def bound(noise: Noise, level: float, values: int = 1) -> float:
     """
     if not 0 < level < 0.5:
         raise ValueError(f"level {level!r}: a probability between 0 and 0.5 is wanted")
-    return -float(special.stdtrit(noise.df, level)) * noise.spread(values) if noise.df else math.inf
+    return -float(special.stdtrit(noise.df, level)) * noise.spread(values, shared) if noise.df else math.inf
 
 
 def smallest_visible_change(noise: Noise, level: float, power: float = 0.8) -> float:

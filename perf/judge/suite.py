@@ -10,11 +10,12 @@ Exact counters are no tests and spend nothing. Improvements have the same level 
 unchanged case a run is by chance (`suspect_level`), is a suspect and is measured again in fresh processes. It is
 `regressed` where the mean of all values is beyond the budget and that mean's bound, their median beyond the budget, and
 each re-measurement above the bound at 5 %. The mean of several varies less than one value, but not as much less as if
-they were independent: minutes later the same may still ail the machine. They are taken to share half of their variance
-(`SHARED`); if they shared all of it, 1.5 % (k = 3) to 3.3 % (k = 20) of runs would cry wolf. Where they share less,
-false alarms fall far below the 1 % (`perf.judge.noise`), and power grows: a slowdown of `smallest_visible_change` is
-beyond the bound at once in 80 % of runs, and `regressed` after two re-measurements in 96 % (k = 1) to 98 % (k = 20;
-normal noise).
+they were independent: minutes later the same may still ail the machine. Kernel times are taken to share half of their
+variance (`SHARED`), what waits for the host all of it: then the bound is that of one run, and the 1 % holds however
+dependent they are. Where they share less, false alarms fall far below the 1 % (`perf.judge.noise`), and power grows: a
+slowdown of `smallest_visible_change` is beyond the bound at once in 80 % of runs, and in kernel time `regressed` after
+two re-measurements in 96 % (k = 1) to 98 % (k = 20; normal noise). If kernel times shared all of their variance, 1.5 %
+(k = 3) to 3.3 % (k = 20) of runs would cry wolf.
 
 *What the 1 % rests on.* Baseline and new run are alike but for the change, and the scales of a pool are independent.
 One machine effect on all cases breaks the latter: where it is 90 % of the variance, 3 % of runs have a false suspect at
@@ -28,7 +29,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perf.judge.noise import PROVISIONAL, Array, Noise, bound, log_values, smallest_visible_change
+from perf.disturbance import DEVICE
+from perf.judge.noise import PROVISIONAL, SHARED, Array, Noise, bound, log_values, smallest_visible_change
 from perf.outcome import Word
 
 SUITE_LEVEL = 0.01
@@ -64,10 +66,17 @@ def is_suspect(new: float, noise: Noise, budget: float, level: float) -> bool:
     return ahead > max(math.log1p(budget), bound(noise, suspect_level(level)))
 
 
-def judge_value(new: float | Sequence[float], noise: Noise, budget: float, level: float) -> tuple[Word, str]:
+def shared_variance(metric: str) -> float:
+    """What a run and its re-measurements are taken to have in common of this metric's variance."""
+    return SHARED if metric in DEVICE else 1.0
+
+
+def judge_value(
+    new: float | Sequence[float], noise: Noise, budget: float, level: float, shared: float = SHARED
+) -> tuple[Word, str]:
     """The word for one metric of one case, and why. `new` is the run's value, or that and its re-measurements in fresh
     processes, in the history's unit. `budget` is the relative growth allowed (0.05 is 5 %), as a shrinkage on logs too.
-    A single value is judged alone; whether it calls for more is `is_suspect`'s to say.
+    `shared` is theirs (`shared_variance`). A single value is judged alone; `is_suspect` says whether it calls for more.
 
     `inconclusive` is a noise that hides a change of the budget's size (`smallest_visible_change` is larger), or values
     that contradict each other.
@@ -78,18 +87,18 @@ def judge_value(new: float | Sequence[float], noise: Noise, budget: float, level
     if budget < 0:
         raise ValueError(f"budget {budget!r}: 0 or more is wanted")
     distances = log_values(new, "this run") - noise.centre
-    word, why = _word(distances, noise, budget, level)
+    word, why = _word(distances, noise, budget, level, shared)
     return word, "; ".join(filter(None, [why, _provisional(noise)]))
 
 
-def _word(distances: Array, noise: Noise, budget: float, level: float) -> tuple[Word, str]:
+def _word(distances: Array, noise: Noise, budget: float, level: float, shared: float) -> tuple[Word, str]:
     limit, seen = math.log1p(budget), bound(noise, level)
     for word, ahead in {Word.REGRESSED: distances, Word.IMPROVED: -distances}.items():
         if float(np.median(ahead)) <= limit:
             continue
         called_for = ahead[0] > max(limit, bound(noise, suspect_level(level)))
         borne_out = bool(np.all(ahead[1:] > bound(noise, CONFIRMATION_LEVEL)))
-        if called_for and borne_out and float(np.mean(ahead)) > max(limit, bound(noise, level, len(ahead))):
+        if called_for and borne_out and float(np.mean(ahead)) > max(limit, bound(noise, level, len(ahead), shared)):
             return word, _values(distances)
         if ahead[0] > max(limit, seen):
             return Word.INCONCLUSIVE, _values(distances)

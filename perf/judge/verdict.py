@@ -15,7 +15,7 @@ from statistics import median
 
 from perf.judge.drift import drift, drift_line
 from perf.judge.noise import PROVISIONAL, Noise, estimate
-from perf.judge.suite import is_suspect, judge_value, per_test_level
+from perf.judge.suite import is_suspect, judge_value, per_test_level, shared_variance
 from perf.outcome import Row, Verdict, Word
 
 Budgets = Mapping[str, Mapping[str, float]]
@@ -87,7 +87,8 @@ class Comparison:
         noise = self.noise[pair.key, pair.metric]
         if noise.df < LEAST_DF:
             return _provisional(pair, again)
-        return pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level))
+        shared = shared_variance(pair.metric)
+        return pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level, shared))
 
     def suspects(self) -> list[str]:
         """Keys with a metric that calls for a second look."""

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TypeVar
 
 from perf.errors import CoregateError
-from perf.judge.suite import per_test_level
+from perf.judge.suite import per_test_level, shared_variance
 from perf.judge.verdict import BUDGETS, LATENCY
 from perf.report.cases import plural
 from perf.study.excuses import Excuses
@@ -148,7 +148,7 @@ class Bench:
         """Those that can judge it: without samples within a run there is no test on them."""
         budget = BUDGETS.get(metric, BUDGETS[LATENCY])
         sampled = all(figures.samples for figures in self._seen(self.runs[0], metric, 0.0).values())
-        return [rule for rule in rules(budget, self.test_level) if sampled or not rule.samples]
+        return [rule for rule in rules(budget, self.test_level, shared_variance(metric)) if sampled or not rule.samples]
 
     def finding(self, rule: Rule, metric: str, k: int) -> Finding:
         drawn, ordered = self._alarms(rule, metric, k)

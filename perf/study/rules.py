@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from perf.judge.controls import MOVED
-from perf.judge.noise import Noise, estimate, smallest_visible_change
+from perf.judge.noise import SHARED, Noise, estimate, smallest_visible_change
 from perf.judge.suite import is_suspect, judge_value
 from perf.outcome import Word
 from perf.study.records import Figures, Seen
@@ -65,27 +65,32 @@ class Rule:
     budget: float | None = None
 
 
-def ours(name: str, budget: float, level: float) -> Rule:
-    """`budget` is the relative growth allowed; `level` that of one test (`perf.judge.suite.per_test_level`)."""
+def ours(name: str, budget: float, level: float, shared: float = SHARED) -> Rule:
+    """`budget` is the relative growth allowed; `level` that of one test (`perf.judge.suite.per_test_level`);
+    `shared` what re-measurements have in common (`shared_variance`)."""
 
     def learn(baseline: Baseline) -> Judge:
-        return partial(_ours, baseline.noise, budget, level)
+        return partial(_ours, baseline.noise, budget, level, shared)
 
     return Rule(name, learn, budget=budget)
 
 
-def _ours(noise: Mapping[str, Noise], budget: float, level: float, new: Seen, again: Sequence[Seen]) -> Words:
+def _ours(
+    noise: Mapping[str, Noise], budget: float, level: float, shared: float, new: Seen, again: Sequence[Seen]
+) -> Words:
     return {
-        case: _confirmed(figures, [run[case] for run in again if case in run], noise[case], budget, level)
+        case: _confirmed(figures, [run[case] for run in again if case in run], noise[case], budget, level, shared)
         for case, figures in new.items()
         if case in noise
     }
 
 
-def _confirmed(first: Figures, again: Sequence[Figures], noise: Noise, budget: float, level: float) -> Word:
+def _confirmed(
+    first: Figures, again: Sequence[Figures], noise: Noise, budget: float, level: float, shared: float
+) -> Word:
     """As the gate does it: only a suspect is measured again, and beside others' work no change is called one."""
     seen = [first, *again] if is_suspect(first.median, noise, budget, level) else [first]
-    word, _ = judge_value([figures.median for figures in seen], noise, budget, level)
+    word, _ = judge_value([figures.median for figures in seen], noise, budget, level, shared)
     return Word.INCONCLUSIVE if word in MOVED and any(figures.disturbed for figures in seen) else word
 
 
@@ -145,11 +150,11 @@ def min_of(figures: Figures) -> float:
     return figures.min
 
 
-def rules(budget: float, level: float) -> list[Rule]:
-    """All that are compared on one metric whose default budget is `budget`; ours first."""
+def rules(budget: float, level: float, shared: float) -> list[Rule]:
+    """All that are compared on one metric whose default budget is `budget`; ours first. Arguments as for `ours`."""
     return [
-        ours(f"coregate, budget {budget:.0%}", budget, level),
-        ours("coregate, budget 0", 0.0, level),
+        ours(f"coregate, budget {budget:.0%}", budget, level, shared),
+        ours("coregate, budget 0", 0.0, level, shared),
         threshold("pytest-benchmark mean:5%", mean_of, PYTEST_BENCHMARK),
         threshold("pytest-benchmark median:5%", median_of, PYTEST_BENCHMARK),
         threshold("pytest-benchmark min:5%", min_of, PYTEST_BENCHMARK),

@@ -37,7 +37,9 @@ def test_a_threshold_looks_at_the_newest_run_alone() -> None:
 def test_faster_is_no_alarm() -> None:
     quick = flat(0.5, [0.5] * 20)
     before = [flat(value, [value] * 20) for value in STEADY]
-    assert not [rule.name for rule in rules(0.05, 1e-3) if word(rule, before, quick, [quick, quick]) is Word.REGRESSED]
+    assert not [
+        rule.name for rule in rules(0.05, 1e-3, 1.0) if word(rule, before, quick, [quick, quick]) is Word.REGRESSED
+    ]
 
 
 # U of 20 against 20 is 0 where the samples are apart: z = 200 / sqrt(400 * 41 / 12) = 5.4, far below 0.002. Where every
@@ -77,7 +79,7 @@ def test_without_a_budget_what_is_certain_is_called() -> None:
 
 def test_a_case_that_one_run_lacks_is_not_judged() -> None:
     baseline = Baseline(({"a": flat(1.0), "b": flat(1.0)}, {"a": flat(1.0)}))
-    for rule in rules(0.05, 1e-3):
+    for rule in rules(0.05, 1e-3, 1.0):
         assert set(rule.learn(baseline)({"a": flat(1.0), "b": flat(1.0)}, [])) == {"a"}
 
 
