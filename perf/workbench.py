@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -80,14 +80,14 @@ class Workbench:
         return core, preset, self.catalogue.variants[case.variant], shape
 
     def built(self, case: Case) -> Built:
-        """The variant of `case`, built now if it is not the one at hand. What building raises is the caller's
-        to see."""
+        """The variant of `case`, built now if it is not the one at hand. What building raises is the caller's to see,
+        each time that the case is asked for; it is not built again for that."""
         variant = self.catalogue.variants[case.variant]
         key = (case.core, case.preset, case.variant, case.device, case.shape if variant.fixed_shape else "")
         if key != self._key or self._built is None:
             self.close()
             self._precision.enter_context(tf32(allowed=False))
-            with self.ledger.span("building"):
+            with self._failing(case), self.ledger.span("building"):
                 self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
 
@@ -111,17 +111,22 @@ class Workbench:
         """Checked once a case: the outputs of the very runner that will be timed, on inputs from the session's seed. A
         case that raised raises the same again, and is not tried again.
         """
+        if case.key not in self._parity:
+            with self._failing(case), self.ledger.span("checking"):
+                self._parity[case.key] = self._check(case)
+        return self._parity[case.key]
+
+    @contextmanager
+    def _failing(self, case: Case) -> Iterator[None]:
+        """What the block raises, `case` raises from now on."""
         if case.key in self._failed:
             raise self._failed[case.key]
         try:
-            if case.key not in self._parity:
-                with self.ledger.span("checking"):
-                    self._parity[case.key] = self._check(case)
+            yield
         except Exception as error:
             clear_frames(error.__traceback__)  # else they keep alive what the case had built
             self._failed[case.key] = error
             raise
-        return self._parity[case.key]
 
     def _check(self, case: Case) -> Parity:
         core, _, variant, _ = self.describe(case)
@@ -225,9 +230,9 @@ class Workbench:
         if (*where, dtype, "eager") not in self._outputs:
             first, second = self._eager(case, dtype, inputs)
             self._outputs[(*where, dtype, "eager")], self._outputs[(*where, dtype, "again")] = first, second
-        eager = self._outputs[(*where, dtype, "eager")]
-        unsteady = parity.agrees_with_itself(eager, self._outputs[(*where, dtype, "again")], core.tolerance)
-        return self._outputs[(*where, preset.reference, "reference")], eager, unsteady
+        eager, again = self._outputs[(*where, dtype, "eager")], self._outputs[(*where, dtype, "again")]
+        reference = self._outputs[(*where, preset.reference, "reference")]
+        return reference, eager, parity.agrees_with_itself(eager, again, reference, core.tolerance)
 
     def _eager(self, case: Case, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:
         twice = run_eagerly(self.module(case.core, case.preset, case.device, dtype), case.device, dtype, inputs)

@@ -18,7 +18,7 @@ from perf.backends.build_cache import built_once
 from perf.backends.deployed import Loading
 from perf.backends.libraries import library_versions
 from perf.backends.module_identity import digest
-from perf.backends.torch_export import Example, example, export, size_one
+from perf.backends.torch_export import Example, example, export, refuse_large, size_one
 from perf.contract import Blueprint
 from perf.runners import ModuleRunner
 
@@ -37,7 +37,7 @@ class AotRunner(ModuleRunner):
     stride, a size out of its range or no multiple of what it must be, are a RuntimeError.
 
     Raises:
-        UnsupportedError: the core cannot be exported.
+        UnsupportedError: the core cannot be exported, or is too large for a file.
         CoregateError: the cache cannot be written.
     """
 
@@ -77,6 +77,7 @@ def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
     `AotRunner` does."""
     core = blueprint.core
     module = blueprint.module(dtype)
+    refuse_large(module)
     preset = next(name for name, held in core.presets.items() if held is blueprint.preset)
     name = f"{core.name}-{preset}-{_key(blueprint, module, given, dtype)[:24]}"
 

@@ -22,6 +22,7 @@ from perf.backends.module_identity import digest
 from perf.backends.onnx_export import Trace, trace, write
 from perf.backends.onnx_mixed import raise_to_float32
 from perf.backends.onnx_spec import Export
+from perf.backends.torch_export import refuse_large
 from perf.contract import Blueprint
 from perf.errors import UnsupportedError
 
@@ -58,7 +59,7 @@ def export(blueprint: Blueprint, spec: Export) -> OnnxFile:
     cache has it. It has passed `onnx.checker` with shape inference.
 
     Raises:
-        UnsupportedError: the exporter cannot take this core; its reason in one line.
+        UnsupportedError: the core is too large for a file, or the exporter cannot take it; its reason in one line.
         CoregateError: the cache cannot be written.
         onnx.checker.ValidationError, onnx.shape_inference.InferenceError: the exporter wrote a file that is no good.
     """
@@ -86,6 +87,7 @@ def save(model: onnx.ModelProto, path: Path, external_data: bool) -> None:
 
 def _export(blueprint: Blueprint, spec: Export, module: torch.nn.Module) -> OnnxFile:
     core = blueprint.core
+    refuse_large(module)
     preset = next(name for name, held in core.presets.items() if held is blueprint.preset)
     given = trace(blueprint, module, spec)
     folder = blueprint.cache / "onnx" / f"{core.name}-{preset}-{_key(blueprint, spec, given)[:24]}"

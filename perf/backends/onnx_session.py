@@ -52,7 +52,8 @@ def session_options(spec: SessionSpec) -> onnxruntime.SessionOptions:
 def open_session(
     path: Path, spec: SessionSpec, options: onnxruntime.SessionOptions | None = None
 ) -> onnxruntime.InferenceSession:
-    """A session on the providers asked for, or none. `options` are those of `spec` unless given.
+    """A session on the providers asked for, or none; of a lenient `spec` on one of them. `options` are those of `spec`
+    unless given.
 
     Raises:
         RuntimeError: a provider was not obtained: ONNX Runtime would have run on another without a word.
@@ -99,7 +100,7 @@ def _load_libraries(spec: SessionSpec) -> None:
 
 def _refuse_fallback(spec: SessionSpec, obtained: list[str]) -> None:
     lost = [name for name in spec.providers if name not in obtained]
-    if lost:
+    if lost and not (spec.lenient and len(lost) < len(spec.providers)):
         raise RuntimeError(
             f"asked for {', '.join(lost)}, ONNX Runtime fell back to {', '.join(obtained)}: "
             "see its log for the library that did not load, or run a variant of another provider"

@@ -45,7 +45,7 @@ class SessionSpec:
     the rest to the CPU. `intra_threads` 0 is as many as torch has, so that a ratio compares programs and not numbers of
     threads; `inter_threads` counts where the execution is `parallel`. `bound` runs on memory tied to inputs and outputs
     (IO binding), on the first provider's device. With `profiling` every call is profiled, which is what to weigh where
-    a server keeps profiles.
+    a server keeps profiles. `lenient` is how ONNX Runtime is by itself: a provider that cannot be had is passed over.
     """
 
     providers: tuple[str, ...] = (CPU,)
@@ -60,6 +60,7 @@ class SessionSpec:
     log_severity: int = 3
     bound: bool = False
     profiling: bool = False
+    lenient: bool = False
 
     @property
     def device(self) -> str:

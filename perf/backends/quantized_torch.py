@@ -14,6 +14,7 @@ from torch import nn
 from torchao import quantization
 
 from perf.backends.quantized_spec import describe_int8, saturates, sensitive
+from perf.backends.torch_compile import Compile
 from perf.contract import Blueprint
 from perf.errors import UnsupportedError
 from perf.runners import ModuleRunner, to_device
@@ -71,19 +72,20 @@ SCHEMES: Mapping[str, Scheme] = {
 
 
 class TorchaoRunner(ModuleRunner):
-    """A module whose linear layers are quantised, all but the sensitive ones; compiled where `compiled`.
+    """A module whose linear layers are quantised, all but the sensitive ones; compiled by way of `how` in `mode`, where
+    that is not empty.
 
     Raises:
-        UnsupportedError: no linear layer runs, or torchao takes none of those that do.
+        UnsupportedError: no linear layer runs, torchao takes none of those that do, or `how` does not fit the core.
     """
 
-    def __init__(self, blueprint: Blueprint, dtype: str, scheme: str, compiled: bool) -> None:
+    def __init__(self, blueprint: Blueprint, dtype: str, scheme: str, mode: str, how: Compile) -> None:
         torch._dynamo.reset()
         module = blueprint.module(dtype)
         rows = layers_that_run(module, to_device(blueprint.example(0), dtype, blueprint.device))
-        way, running = SCHEMES[scheme], list(rows)
-        odd = [name for name in running if not way.fits(_linear(module, name), rows[name], blueprint.device, compiled)]
-        self._left_in_float = quantize(module, running, way.config(blueprint.device), odd)
+        way, running, device = SCHEMES[scheme], list(rows), blueprint.device
+        odd = [name for name in running if not way.fits(_linear(module, name), rows[name], device, bool(mode))]
+        self._left_in_float = quantize(module, running, way.config(device), odd)
         done = sum(is_quantized(layer) for layer in module.modules())
         if not done:
             few = (
@@ -97,7 +99,8 @@ class TorchaoRunner(ModuleRunner):
             "quantized_percent": 100 * done // sum(isinstance(layer, Weighted) for layer in module.modules()),
             "bytes_on_disk": saved_bytes(module),
         }
-        call = torch.compile(module, fullgraph=not blueprint.core.impure) if compiled else module
+        options = {"fullgraph": not blueprint.core.impure, "mode": mode}
+        call = how(module, options) if mode else module
         super().__init__(call, dtype, blueprint.device)
 
     def counters(self) -> Mapping[str, int]:

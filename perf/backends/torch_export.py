@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from perf.runners import to_device
 
 Axes = Mapping[str, Mapping[int, Axis]]
 """By input name and dimension, as in `Core.dynamic`."""
+
+LARGEST_FILE = 4 << 30
+"""Bytes of weights up to which a core is written to a file: LLASA-3B's 6.4 GB in float16 kept the ONNX exporter busy
+for more than a minute and a half, and FLUX has 48 GB in float32."""
 
 _CALL = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in \w+\n\s*(?P<code>.*)')
 
@@ -79,6 +84,20 @@ def export(module: torch.nn.Module, given: Example, dtype: str, device: str) -> 
         with torch.no_grad():
             module(**inputs)
         raise UnsupportedError(f"torch.export: {why_not(error)}") from error
+
+
+def refuse_large(module: torch.nn.Module, largest: int = LARGEST_FILE) -> None:
+    """Before a file is made of it.
+
+    Raises:
+        UnsupportedError: its parameters and buffers come to more than `largest` bytes.
+    """
+    size = sum(tensor.nbytes for tensor in chain(module.parameters(), module.buffers()))
+    if size > largest:
+        raise UnsupportedError(
+            f"{size / 1e9:.1f} GB of weights: exported files are of up to {largest / 1e9:.1f} GB (LARGEST_FILE in "
+            "perf/backends/torch_export.py); --variant names variants that need no file"
+        )
 
 
 @contextmanager

@@ -5,11 +5,15 @@ floor, with floor in units of the reference's RMS. For integer outputs e is the 
 element is finite,
 shape and dtype are eager's. Quantised (`lossy`) variants meet the core's SQNR floor and its task measure instead.
 The reference is the core in float64 where it fits (the approach of PyTorch's own dynamo benchmarks).
+
+A measure that tells nothing is refused: an eager core that does not repeat itself, and one whose error at the dtype is
+so large that the limit would let anything pass (zeros are off by the reference's RMS).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +21,10 @@ import torch
 from perf.contract import Core, Outputs, Tolerance, Variant
 
 SIXTEEN_BIT = frozenset({"float16", "bfloat16"})
+STEADY = 0.1
+"""Share of eager's own error by which two of its calls may differ: on a GPU sums may be ordered otherwise each time."""
+TELLING = 0.5
+"""The largest limit, as a share of the reference's RMS, by which a wrong result is still told from a right one."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,10 @@ def judge(outputs: Outputs, eager: Outputs, reference: Outputs, core: Core, vari
     sqnr = sqnr_db(errors[worst], rms(reference[worst]))
     task = core.task.measure(reference, outputs) if core.task else None
     found = Parity(True, errors[worst], limits[worst], sqnr, task)
-    reason = _lossy(found, core) if variant.lossy else _exact(found, core.outputs[worst])
+    if variant.lossy:
+        reason = _lossy(found, core)
+    else:
+        reason = _exact(found, core.outputs[worst]) or _blind(limits, reference, core)
     return Parity(not reason, found.error, found.limit, sqnr, task, reason)
 
 
@@ -64,12 +75,15 @@ def sqnr_db(error: float, signal: float) -> float:
     return math.inf if error == 0.0 else 20.0 * math.log10(signal / error) if signal else -math.inf
 
 
-def agrees_with_itself(first: Outputs, second: Outputs, tolerance: Tolerance) -> str:
-    """Empty when two runs of eager on the same inputs agree to the floor; else why parity would mean nothing."""
-    for index, (one, two) in enumerate(zip(first, second, strict=True)):
-        if not rmse(one, two) <= tolerance.floor * rms(one):
+def agrees_with_itself(first: Outputs, second: Outputs, reference: Outputs, tolerance: Tolerance) -> str:
+    """Empty when two runs of eager on the same inputs agree to the floor, and to a tenth of their error beside the
+    reference; else why parity would mean nothing."""
+    for index, (one, two, ref) in enumerate(zip(first, second, reference, strict=True)):
+        moved, allowed = rmse(one, two), tolerance.floor * rms(one) + STEADY * rmse(one, ref)
+        if not moved <= allowed:
             return (
-                f"eager does not agree with itself: output {index} moved by RMSE {rmse(one, two):.2e} between two calls"
+                f"eager does not agree with itself: output {index} moved by RMSE {moved:.2e} between two calls, "
+                f"of which {allowed:.2e} is allowed"
             )
     return ""
 
@@ -87,6 +101,20 @@ def _form(outputs: Outputs, eager: Outputs, names: tuple[str, ...]) -> str:
 
 def _exact(found: Parity, name: str) -> str:
     return "" if found.error <= found.limit else f"{name}: RMSE {found.error:.2e} over the limit {found.limit:.2e}"
+
+
+def _blind(limits: Sequence[float], reference: Outputs, core: Core) -> str:
+    """Why parity would mean nothing, where a limit is no small part of the signal. Integers that another output is
+    rounded to need not tell: that one does."""
+    floats = any(ref.is_floating_point() for ref in reference)
+    for name, limit, ref in zip(core.outputs, limits, reference, strict=True):
+        signal = 0.0 if floats and not ref.is_floating_point() else rms(ref)
+        if signal and limit > TELLING * signal:
+            return (
+                f"{name}: a limit of {limit:.2e} lets anything pass beside an RMS of {signal:.2e}, eager itself "
+                "being so far off: give the core calmer weights, or leave the dtype out (Core.unsupported)"
+            )
+    return ""
 
 
 def _lossy(found: Parity, core: Core) -> str:

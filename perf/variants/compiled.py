@@ -6,7 +6,7 @@ yours, after `torch._dynamo.register_backend`: `VARIANTS = [variant("compile-min
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -15,9 +15,9 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._inductor
-from torch import nn
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
+from perf.backends.torch_compile import Compile, in_place, regional, wrapped
 from perf.backends.torch_export import why_not
 from perf.contract import Axis, Blueprint, Inputs, Variant
 from perf.errors import UnsupportedError
@@ -45,8 +45,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "freezing": {"freezing": True},
 }
 OUTSIDE = {"openxla": ("torch_xla", "torch_xla"), "tvm": ("tvm", "apache-tvm")}
-
-Compile = Callable[[nn.Module, Mapping[str, Any]], Callable[..., Any]]
 
 
 class CompiledRunner(ModuleRunner):
@@ -92,45 +90,6 @@ class RoundedRunner(CompiledRunner):
     def run(self, prepared: dict[str, Any]) -> Any:
         with tf32(allowed=True):
             return super().run(prepared)
-
-
-def wrapped(module: nn.Module, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """`torch.compile(module)`: another callable around the module."""
-    compiled: Callable[..., Any] = torch.compile(module, **options)
-    return compiled
-
-
-def in_place(module: nn.Module, options: Mapping[str, Any]) -> nn.Module:
-    """`module.compile()`: the same object, its call compiled; what holds a reference to it runs compiled too."""
-    module.compile(**options)
-    return module
-
-
-def regional(module: nn.Module, options: Mapping[str, Any]) -> nn.Module:
-    """The blocks that repeat, each compiled, so that one block's compilation serves all of its kind.
-
-    diffusers' own `compile_repeated_blocks` where the model has it, else every block of each outermost `nn.ModuleList`.
-
-    Raises:
-        UnsupportedError: nothing in the module repeats.
-    """
-    own: Any = next((part for part in module.modules() if getattr(part, "_repeated_blocks", None)), None)
-    if own is not None:
-        own.compile_repeated_blocks(**options)
-        return module
-    blocks = [block for blocks in _outermost_lists(module) for block in blocks]
-    if not blocks:
-        raise UnsupportedError("no nn.ModuleList in this core: nothing repeats that could be compiled once")
-    for block in blocks:
-        block.compile(**options)
-    return module
-
-
-def _outermost_lists(module: nn.Module) -> list[nn.ModuleList]:
-    found: list[nn.ModuleList] = []
-    for child in module.children():
-        found += [child] if isinstance(child, nn.ModuleList) else _outermost_lists(child)
-    return found
 
 
 def listed(backend: str) -> Need:

@@ -35,6 +35,7 @@ ON_CUDA = SessionSpec(providers=(CUDA,), provider_options={CUDA: {"use_tf32": "0
 BOUND = replace(ON_CUDA, bound=True)
 GRAPH = replace(BOUND, provider_options={CUDA: {"use_tf32": "0", CUDA_GRAPH: "1"}})
 ROUNDED_GRAPH = replace(BOUND, provider_options={CUDA: {"use_tf32": "1", CUDA_GRAPH: "1"}})
+BY_ITSELF = SessionSpec(providers=(TENSORRT, CUDA), lenient=True)
 ON_TENSORRT = SessionSpec(
     providers=(TENSORRT, CUDA), provider_options={TENSORRT: {"trt_fp16_enable": "1"}, CUDA: {"use_tf32": "0"}}
 )
@@ -52,7 +53,7 @@ def build(blueprint: Blueprint, export: Export, session: SessionSpec) -> OnnxRun
 
 def _engines(session: SessionSpec, folder: Path) -> SessionSpec:
     """TensorRT builds its engines for minutes; they are kept by the file's content."""
-    if TENSORRT not in session.providers:
+    if TENSORRT not in session.providers or session.lenient:
         return session
     folder.mkdir(parents=True, exist_ok=True)
     options = {
@@ -61,7 +62,7 @@ def _engines(session: SessionSpec, folder: Path) -> SessionSpec:
         "trt_timing_cache_enable": "1",
         "trt_timing_cache_path": str(folder.parent),
     }
-    own = {**session.provider_options[TENSORRT], **options}
+    own = {**session.provider_options.get(TENSORRT, {}), **options}
     return replace(session, provider_options={**session.provider_options, TENSORRT: own})
 
 
@@ -76,7 +77,8 @@ def variant(
     name: str, export: Export = DYNAMO, session: SessionSpec = ON_CPU, standard_on: tuple[str, ...] = ()
 ) -> Variant:
     """Named `onnx-<provider>-<precision>[-<what differs>]`; whatever differs stands in `options`."""
-    needs = [package("onnx", "onnx"), package("onnxscript", "onnxscript"), *map(execution_provider, session.providers)]
+    wanted = session.providers[-1:] if session.lenient else session.providers
+    needs = [package("onnx", "onnx"), package("onnxscript", "onnxscript"), *map(execution_provider, wanted)]
     return Variant(
         name=name,
         build=partial(build, export=export, session=session),
@@ -84,7 +86,7 @@ def variant(
         devices=(session.device,),
         exports=True,
         fixed_shape=not export.dynamic,
-        missing=all_of(*needs, *([tensorrt] if TENSORRT in session.providers else [])),
+        missing=all_of(*needs, *([tensorrt] if TENSORRT in wanted else [])),
         standard_on=standard_on,
         options={
             "exporter": export.exporter,
@@ -116,8 +118,10 @@ VARIANTS = [
     variant("onnx-cuda-fp32-legacy", LEGACY, ON_CUDA),
     variant("onnx-cuda-fp32-iobinding", session=BOUND),
     variant("onnx-cuda-fp32-cudagraph", session=GRAPH),
-    # What ONNX Runtime does by itself on CUDA; no one's fp32 is to be compared with it.
+    # ONNX Runtime's own choice on CUDA is TF32; no one's fp32 is to be compared with it.
     replace(variant("onnx-cuda-tf32-cudagraph", DYNAMO, ROUNDED_GRAPH, ("cuda",)), lossy=True, products="tf32"),
+    # All its own choices: providers in its order, what cannot be had passed over, host memory in and out, TF32.
+    replace(variant("onnx-cuda-by_itself", DYNAMO, BY_ITSELF), lossy=True, products="tf32"),
     variant("onnx-cuda-fp16", HALF, ON_CUDA, standard_on=("cuda",)),
     variant("onnx-cuda-fp16-cudagraph", HALF, GRAPH),
     variant("onnx-cuda-mixed", MIXED, ON_CUDA),

@@ -1,7 +1,8 @@
 """8-bit weights and activations: ONNX Runtime's quantisers and torchao's, judged by SQNR and the core's task.
 
 `quant-ort-static-<format>-<activation><weight>[-<what differs>]`: u8 and s8 are unsigned and signed 8-bit integers.
-`quant-ao-<scheme>` runs as torchao leaves it, `-inductor` compiled, as torchao means it to be run.
+`quant-ao-<scheme>` runs as torchao leaves it, `-inductor` compiled, as torchao means it to be run; `-reduce_overhead`
+and `-max_autotune` compiled in those modes of torch.compile, `-regional` its repeated blocks alone.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
+import torch._inductor
 
 from perf.backends.onnx_spec import CPU, CUDA, SessionSpec, chosen
 from perf.backends.quantized_spec import Recipe, no_saturation
+from perf.backends.torch_compile import Compile, regional, wrapped
 from perf.contract import Blueprint, Variant
-from perf.needs import Need, all_of, compiler, device_present, execution_provider, package
+from perf.needs import Need, all_of, compiler, cuda_only, device_present, execution_provider, package
 
 if TYPE_CHECKING:
     from perf.backends.quantized_onnx import QuantizedRunner
@@ -65,24 +68,35 @@ def onnx_variant(
     )
 
 
-def build_torchao(blueprint: Blueprint, dtype: str, scheme: str, compiled: bool) -> TorchaoRunner:
+def build_torchao(blueprint: Blueprint, dtype: str, scheme: str, mode: str, how: Compile) -> TorchaoRunner:
     from perf.backends.quantized_torch import TorchaoRunner
 
-    return TorchaoRunner(blueprint, dtype, scheme, compiled)
+    return TorchaoRunner(blueprint, dtype, scheme, mode, how)
 
 
 def torchao_variant(
-    scheme: str, dtype: str = "float32", compiled: bool = False, missing: Need = device_present
+    scheme: str,
+    dtype: str = "float32",
+    mode: str = "",
+    missing: Need = device_present,
+    standard_on: tuple[str, ...] = (),
+    how: Compile = wrapped,
 ) -> Variant:
-    standard = () if scheme != "int8wo" else ("cuda",) if compiled else ("cpu",)
+    """Compiled in `mode`, one of torch.compile's, by way of `how`; as torchao leaves it where there is no mode."""
+    suffix = {"": "", "default": "-inductor"}.get(mode, f"-{mode.replace('-', '_')}")
+    suffix = suffix if how is wrapped else f"-{how.__name__}"
+    needs = [package("torchao", "torchao"), missing]
+    if mode:
+        graphs = torch._inductor.list_mode_options(mode).get("triton.cudagraphs")
+        needs += [compiler, cuda_only] if graphs else [compiler]
     return Variant(
-        name=f"quant-ao-{scheme}{'-inductor' if compiled else ''}",
-        build=partial(build_torchao, dtype=dtype, scheme=scheme, compiled=compiled),
+        name=f"quant-ao-{scheme}{suffix}",
+        build=partial(build_torchao, dtype=dtype, scheme=scheme, mode=mode, how=how),
         dtype=dtype,
-        missing=all_of(package("torchao", "torchao"), missing, *([compiler] if compiled else [])),
-        standard_on=standard,
+        missing=all_of(*needs),
+        standard_on=standard_on,
         lossy=True,
-        options={"scheme": scheme, "compiled": compiled},
+        options={"scheme": scheme, "mode": mode, "how": how.__name__},
         weights=KEPT_IN[scheme],
         products="" if scheme.endswith("wo") else KEPT_IN[scheme],
     )
@@ -114,10 +128,13 @@ VARIANTS = [
     onnx_variant("static-qdq-u8s8-entropy", replace(U8S8, calibrator="Entropy")),
     onnx_variant("static-qdq-u8s8-percentile", replace(U8S8, calibrator="Percentile")),
     onnx_variant("cuda-static-qdq-s8s8", S8S8, ON_CUDA),
-    torchao_variant("int8wo"),
+    torchao_variant("int8wo", standard_on=("cpu",)),
     torchao_variant("int8dyn"),
     torchao_variant("fp8", "bfloat16", missing=float8_card),
-    torchao_variant("int8wo", "bfloat16", compiled=True),
-    torchao_variant("int8dyn", "bfloat16", compiled=True),
-    torchao_variant("fp8", "bfloat16", compiled=True, missing=float8_card),
+    torchao_variant("int8wo", "bfloat16", "default", standard_on=("cuda",)),
+    torchao_variant("int8dyn", "bfloat16", "default"),
+    torchao_variant("fp8", "bfloat16", "default", missing=float8_card),
+    torchao_variant("int8wo", "bfloat16", "reduce-overhead"),
+    torchao_variant("int8wo", "bfloat16", "max-autotune"),
+    torchao_variant("fp8", "bfloat16", "default", missing=float8_card, how=regional),
 ]

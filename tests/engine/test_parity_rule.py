@@ -94,5 +94,39 @@ def test_the_output_nearest_its_limit_is_named() -> None:
 
 
 def test_an_unsteady_eager_is_no_measure() -> None:
-    assert agrees_with_itself(off_by(0.0), off_by(0.0), Tolerance()) == ""
-    assert "moved by RMSE 1.00e-01" in agrees_with_itself(off_by(0.0), off_by(0.1), Tolerance())
+    assert agrees_with_itself(off_by(0.0), off_by(0.0), REFERENCE, Tolerance()) == ""
+    assert "moved by RMSE 1.00e-01" in agrees_with_itself(off_by(0.0), off_by(0.1), REFERENCE, Tolerance())
+
+
+@pytest.mark.parametrize(("again", "steady"), [(1.0625, True), (1.125, False)])
+def test_eager_may_move_by_a_tenth_of_its_own_error(again: float, steady: bool) -> None:
+    found = agrees_with_itself(off_by(1.0), off_by(again), REFERENCE, Tolerance(floor=0.0))
+    assert (found == "") is steady
+
+
+@pytest.mark.parametrize(("eager", "ok"), [(0.875, True), (0.890625, False)])
+def test_a_limit_of_half_the_signal_is_no_limit(eager: float, ok: bool) -> None:
+    """2 · 0.875 = 1.75 and 2 · 0.890625 = 1.78125, on either side of 3.5355339 / 2 = 1.76776695."""
+    found = judge(off_by(0.0), off_by(eager), REFERENCE, core(), variant())
+    assert found.ok is ok
+    assert ok or found.reason.startswith("y: a limit of 1.78e+00 lets anything pass beside an RMS of 3.54e+00")
+
+
+def test_each_output_is_told_apart_by_its_limit() -> None:
+    two = Core("c", "s", "here", {}, ("good", "blind"), lambda shape: Work("rows", 1), tolerance=Tolerance(floor=0.0))
+    found = judge(off_by(0.1) + off_by(0.0), off_by(0.1) + off_by(2.0), REFERENCE * 2, two, variant())
+    assert found.reason.startswith("blind: a limit of 4.00e+00")
+
+
+def test_an_output_of_zeros_has_no_signal_to_be_lost_in() -> None:
+    zeros = (torch.zeros(2, dtype=torch.float64),)
+    assert judge((torch.zeros(2),), (torch.full((2,), 0.25),), zeros, core(), variant()).ok
+
+
+@pytest.mark.parametrize(("beside", "ok"), [(REFERENCE, True), ((), False)])
+def test_integers_may_be_lost_beside_the_floats_that_they_are_rounded_from(beside: Outputs, ok: bool) -> None:
+    codes, others = torch.tensor([1, 2, 3, 4]), torch.tensor([1, 2, 0, 0])  # eager: half of them differ
+    exact = tuple(item.float() for item in beside)
+    names = ("levels", "codes")[-1 - len(beside) :]
+    both = Core("c", "s", "here", {}, names, lambda shape: Work("rows", 1))
+    assert judge((*exact, codes), (*exact, others), (*beside, codes), both, variant()).ok is ok

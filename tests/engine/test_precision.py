@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from perf.backends.torch_compile import wrapped
 from perf.catalogue import Catalogue, discover
 from perf.contract import Case, Core, Inputs, Preset, Shape, Work
 from perf.precision import tf32
-from perf.variants.compiled import RoundedRunner, wrapped
+from perf.variants.compiled import RoundedRunner
 from perf.workbench import Workbench
 from tests.engine.onnx_toys import blueprint
 
