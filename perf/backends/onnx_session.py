@@ -68,7 +68,7 @@ def open_session(
             options or session_options(spec),
             providers=providers,
             disabled_optimizers=spec.disabled_optimizers,
-            enable_fallback=0,
+            enable_fallback=int(spec.lenient),
         )
     except NoKernelError as error:
         raise UnsupportedError(_said(error)) from error

@@ -65,6 +65,22 @@ def test_deeplab_is_torchvisions_own() -> None:
     assert torch.equal(ours(image), theirs(image)["out"])
 
 
+def test_uncalibrated_the_image_pooling_adds_up_more_than_float16_holds() -> None:
+    """What ONNX Runtime's ReduceMean overflows over, on CUDA; calibrated, the same sums stay below."""
+    presets = segmentation.CORES[0].presets
+    largest = {name: _largest_pooled_sum(presets[name].build()) for name in ("full", "full-uncalibrated")}
+    assert largest["full-uncalibrated"] > torch.finfo(torch.float16).max > largest["full"]
+
+
+@torch.no_grad()
+def _largest_pooled_sum(module: nn.Module) -> float:
+    """Over the positions of the map that the head pools, of any channel, at 512 pixels."""
+    seen: list[torch.Tensor] = []
+    module.get_submodule("classifier.0.convs.4").register_forward_pre_hook(lambda _layer, args: seen.append(args[0]))
+    module(**image_inputs(image_shape("", height=512, width=512, batch=1), 1))
+    return seen[0].double().sum(dim=(2, 3)).abs().max().item()
+
+
 def test_unet_loads_the_packages_default() -> None:
     from segmentation_models_pytorch import Unet
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -95,6 +96,18 @@ def test_a_provider_that_onnx_runtime_dropped_without_a_word_is_named(
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
     with pytest.raises(RuntimeError, match=r"^asked for CUDAExecutionProvider, ONNX Runtime fell back to CPUExecution"):
         open_session(mlp.path, SessionSpec(providers=(CUDA,), log_severity=4))
+
+
+@pytest.mark.parametrize(("obtained", "lost"), [([CUDA, CPU], False), ([TENSORRT, CUDA, CPU], False), ([CPU], True)])
+def test_a_lenient_session_takes_one_of_its_providers_but_no_other(
+    mlp: OnnxFile, monkeypatch: pytest.MonkeyPatch, obtained: list[str], lost: bool
+) -> None:
+    monkeypatch.setattr(onnxruntime.InferenceSession, "get_providers", lambda session: obtained)
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
+    spec = SessionSpec(providers=(TENSORRT, CUDA), lenient=True, log_severity=4)
+    refused = pytest.raises(RuntimeError, match=r"^asked for TensorrtExecutionProvider, CUDAExecutionProvider, ONNX")
+    with refused if lost else nullcontext():
+        open_session(mlp.path, spec)
 
 
 def test_an_operator_without_a_kernel_is_a_skip(tmp_path: Path) -> None:
