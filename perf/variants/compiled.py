@@ -176,6 +176,17 @@ VARIANTS = [
         )
         for mode, standard_on in (("reduce-overhead", ("cuda",)), ("max-autotune", ()))  # autotuning takes minutes
     ),
+    # Weights as constants: products of one input with several weights become one product.
+    *(
+        variant(
+            f"inductor-option-freezing-{name}-bf16",
+            all_of(compiler, cuda_only),
+            dtype="bfloat16",
+            backend="inductor",
+            options={"freezing": True, **torch._inductor.list_mode_options(name.replace("_", "-"))},
+        )
+        for name in ("reduce_overhead", "max_autotune")
+    ),
     _rounded("inductor-default-tf32"),
     _rounded("inductor-reduce_overhead-tf32", mode="reduce-overhead"),
     variant("inductor-marked", compiler, runner=MarkedRunner, backend="inductor"),
