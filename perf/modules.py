@@ -25,6 +25,11 @@ def build_module(preset: Preset, device: str, dtype: str) -> nn.Module:
     return _finished(_built(preset, device), device, dtype)
 
 
+def weights_bytes(module: nn.Module) -> int:
+    """Of its parameters and buffers."""
+    return sum(tensor.nbytes for tensor in _tensors(module))
+
+
 @dataclass
 class Modules:
     """Fresh modules of one core × preset × device after the other; of the last one a master stays on the CPU, where
@@ -51,7 +56,7 @@ class Modules:
         return _finished(found, device, dtype)
 
     def _fits(self, module: nn.Module) -> bool:
-        return sum(tensor.nbytes for tensor in _tensors(module)) <= self.largest
+        return weights_bytes(module) <= self.largest
 
 
 def copied(module: nn.Module, device: str) -> nn.Module | None:

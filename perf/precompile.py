@@ -17,7 +17,8 @@ from typing import Any
 
 from perf.contract import Case
 from perf.errors import CoregateError, UnsupportedError, first_line
-from perf.measure.device import synchronise
+from perf.measure.device import memory_bytes, synchronise
+from perf.modules import build_module, weights_bytes
 from perf.options import Options
 from perf.session import Session
 from perf.workbench import Workbench
@@ -25,8 +26,9 @@ from perf.workbench import Workbench
 UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""
 
-LARGE = "float32"
-"""Reference of a preset too large for float64: two of such do not fit on a device side by side."""
+FITS = 4
+"""What weighs more than this share of a device's memory is compiled alone of its kind: beside its weights a compiler
+holds activations, and copies of what it tunes."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def precompile(
     options: Options, cases: Sequence[Case], processes: int, tell: Callable[[str], object]
 ) -> Iterator[Compiled]:
     """Build each of `cases` in one of `processes` fresh processes, which are gone at the end. Where one of them is
-    killed there is no telling over which case: the rest is left to the run. Large presets take turns.
+    killed there is no telling over which case: the rest is left to the run. Those that fill a device take turns.
     """
     context = multiprocessing.get_context("spawn")
     try:
@@ -87,8 +89,20 @@ def _begin(options: Options, turn: AbstractContextManager[Any]) -> None:
 def compile_case(key: str) -> Compiled:
     """In one of the processes."""
     workbench, case = _HERE[0].session.workbench, Case.parse(key)
-    with _HERE[0].turn if workbench.describe(case)[1].reference == LARGE else nullcontext():
+    with _HERE[0].turn if _fills(workbench, case) else nullcontext():
         return _compiled(workbench, case)
+
+
+def _fills(workbench: Workbench, case: Case) -> bool:
+    """By the weights alone, which are asked for where the preset is too large for a reference in float64."""
+    _, preset, variant, _ = workbench.describe(case)
+    if preset.reference == "float64":
+        return False
+    try:
+        module = build_module(preset, "meta", variant.dtype)
+    except Exception:  # it reads values while it is built; what is that large, is built by a library that does not
+        return False
+    return FITS * weights_bytes(module) > memory_bytes(case.device)
 
 
 def _compiled(workbench: Workbench, case: Case) -> Compiled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ class Bench:
     cases: Mapping[str, Case]
     skips: Mapping[str, str] = field(default_factory=dict)
     replaced: Path | None = None
-    kernels: Callable[[int], Meter] = lambda calls: KernelMeter(calls=calls, bursts=1)
+    kernels: Callable[[int], Meter] = lambda calls: KernelMeter(calls=calls, bursts=1, max_s=math.inf)
     _key: str = ""
     _call: Callable[[], None] = lambda: None
 

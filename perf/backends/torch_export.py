@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch.fx.experimental import _config as symbolic
 
 from perf.contract import Axis, Core, Inputs, Preset
 from perf.errors import UnsupportedError
+from perf.modules import weights_bytes
 from perf.runners import to_device
 
 Axes = Mapping[str, Mapping[int, Axis]]
@@ -92,7 +92,7 @@ def refuse_large(module: torch.nn.Module, largest: int = LARGEST_FILE) -> None:
     Raises:
         UnsupportedError: its parameters and buffers come to more than `largest` bytes.
     """
-    size = sum(tensor.nbytes for tensor in chain(module.parameters(), module.buffers()))
+    size = weights_bytes(module)
     if size > largest:
         raise UnsupportedError(
             f"{size / 1e9:.1f} GB of weights: exported files are of up to {largest / 1e9:.1f} GB (LARGEST_FILE in "

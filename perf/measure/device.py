@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import sys
 from collections.abc import Callable
@@ -35,6 +36,13 @@ def cold_cache(device: str) -> Callable[[], None]:
         torch.cuda.synchronize()
 
     return overwrite
+
+
+def memory_bytes(device: str) -> int:
+    """All that the device has, used or not; of a CPU the host's."""
+    if device == "cuda":
+        return int(torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def release(device: str) -> None:

@@ -6,9 +6,11 @@ same calls differs by a fifth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -35,8 +37,12 @@ class Activity:
         return not self.name.startswith(COPIES)
 
 
-Trace = Callable[[Callable[[], object]], Sequence[Activity]]
-"""What the device did from the start of a function until it had finished all that the function queued."""
+Bursts = Callable[[], Iterator[int]]
+"""Each time that it is asked for the next, some calls, and how many they were; the calls may still be at work then."""
+
+Trace = Callable[[Bursts], Sequence[tuple[int, Sequence[Activity]]]]
+"""By burst, its number of calls and what the device did until it had finished all that they queued; empty where nothing
+that can be believed was recorded."""
 
 
 def total_s(activities: Iterable[Activity]) -> float:
@@ -53,8 +59,9 @@ def busy_s(activities: Iterable[Activity]) -> float:
     return busy
 
 
-def cuda_trace(work: Callable[[], object]) -> Sequence[Activity]:
-    """`work` under `torch.profiler` with CUDA activity alone: recording what the host does would slow it down.
+def cuda_trace(bursts: Bursts) -> Sequence[tuple[int, Sequence[Activity]]]:
+    """All `bursts` in one session of `torch.profiler` with CUDA activity alone: recording what the host does would slow
+    it down.
 
     CUPTI loses the first records of a session, one more with each session of the process, and a session that begins
     while the last one is being torn down gets none (pytorch/pytorch#192021, pytorch/kineto#1554; torch 2.11 and 2.14
@@ -62,29 +69,42 @@ def cuda_trace(work: Callable[[], object]) -> Sequence[Activity]:
     believed.
     """
     for kernels in LEADS:
-        found = after_lead(_record(work, kernels))
+        calls, recorded = _record(bursts, kernels)
+        found = apart(recorded, len(calls))
         if found is not None:
-            return found
+            return list(zip(calls, found, strict=True))
     return []
 
 
-def after_lead(recorded: Iterable[Activity]) -> Sequence[Activity] | None:
-    """What was recorded after the last kernel of the lead; None where none of them was."""
+def apart(recorded: Iterable[Activity], bursts: int) -> list[Sequence[Activity]] | None:
+    """What was recorded of each burst: between the last kernel of the lead and one like it that follows the burst,
+    between that and the next. None where the lead was lost, and so perhaps more.
+    """
     in_order = sorted(recorded, key=lambda found: found.start_s)
-    last = max((at for at, found in enumerate(in_order) if LEAD in found.name), default=None)
-    return None if last is None else in_order[last + 1 :]
+    marks = [at for at, found in enumerate(in_order) if LEAD in found.name][-bursts - 1 :]
+    if len(marks) <= bursts:
+        return None
+    return [in_order[mark + 1 : following] for mark, following in pairwise(marks)]
 
 
-def _record(work: Callable[[], object], lead: int) -> list[Activity]:
+def _record(bursts: Bursts, lead: int) -> tuple[list[int], list[Activity]]:
+    calls: list[int] = []
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        for _ in range(lead):
-            torch.cuda._sleep(1)
-        torch.cuda.synchronize()
-        work()
-        torch.cuda.synchronize()
+        _mark(lead)
+        for done in bursts():
+            torch.cuda.synchronize()
+            calls.append(done)
+            _mark(1)
     assert recorded.profiler is not None
     found = recorded.profiler.kineto_results
-    return activities(found.events() if found else ())
+    return calls, activities(found.events() if found else ())
+
+
+def _mark(kernels: int) -> None:
+    """Waited for: what runs on another stream would overtake them."""
+    for _ in range(kernels):
+        torch.cuda._sleep(1)
+    torch.cuda.synchronize()
 
 
 @cache
@@ -92,7 +112,7 @@ def attach() -> None:
     """Trace nothing, once: from its first session on CUPTI stays in the process and slows launches down a little
     (pytorch/pytorch#144455), which must be so for the first case's latency too or it would be another machine's.
     """
-    cuda_trace(lambda: None)
+    cuda_trace(lambda: iter(()))
 
 
 def activities(events: Iterable[Any]) -> list[Activity]:
@@ -112,15 +132,24 @@ def _is_range(event: Any) -> bool:
     return hasattr(event, "is_user_annotation") and bool(event.is_user_annotation())
 
 
+def _of_one_call(found: Sequence[Activity], calls: int) -> dict[str, float]:
+    return {
+        "device_s": total_s(found) / calls,
+        "device_busy_s": busy_s(found) / calls,
+        "kernels": sum(item.is_kernel for item in found) / calls,
+    }
+
+
 @dataclass(frozen=True)
 class KernelMeter:
-    """Over bursts of `calls` calls, the median burst's mean call: `device_s` is the plain sum of kernels, copies and
-    fills, `device_busy_s` the union of their intervals, `kernels` how many kernels ran (those of a CUDA graph one by
-    one). Empty where nothing was recorded: another profiler has CUPTI, or the call does not use the GPU.
+    """Over bursts of up to `calls` calls, the median burst's mean call: `device_s` is the plain sum of kernels, copies
+    and fills, `device_busy_s` the union of their intervals, `kernels` how many kernels ran (those of a CUDA graph one
+    by one). Empty where nothing was recorded: another profiler has CUPTI, or the call does not use the GPU.
 
     Of the same kernels one burst differs from the next by 0.1 to 0.7 % (H100, DeepLabV3 in float32). So there are
-    several, and no further one once `max_s` are over. The calls of a burst follow each other, so that what fits into
-    the L2 cache is found there.
+    several, of so many calls as fit into `max_s` by one that is timed before (`wait` is for the device), and no further
+    one once `max_s` are over. The calls of a burst follow each other, so that what fits into the L2 cache is found
+    there.
     """
 
     trace: Trace = cuda_trace
@@ -128,27 +157,31 @@ class KernelMeter:
     bursts: int = 5
     max_s: float = 3.0
     clock: Callable[[], float] = perf_counter
+    wait: Callable[[], object] = torch.cuda.synchronize
 
     def measure(self, call: Callable[[], object]) -> Mapping[str, float]:
-        begun, bursts = self.clock(), [self._burst(call)]
-        while bursts[-1] and len(bursts) < self.bursts and self.clock() - begun < self.max_s:
-            bursts.append(self._burst(call))
-        if not bursts[-1]:
+        traced = self.trace(partial(self._bursts, call, self._calls(call)))
+        if not traced or not all(found for _, found in traced):
             return {}
-        found = {name: median(burst[name] for burst in bursts) for name in bursts[0]}
-        return {**found, "kernels": round(found["kernels"])}
+        bursts = [_of_one_call(found, calls) for calls, found in traced]
+        middle = {name: median(burst[name] for burst in bursts) for name in bursts[0]}
+        return {**middle, "kernels": round(middle["kernels"])}
 
-    def _burst(self, call: Callable[[], object]) -> dict[str, float]:
-        found = self.trace(lambda: self._repeat(call))
-        if not found:
-            return {}
-        return {
-            "device_s": total_s(found) / self.calls,
-            "device_busy_s": busy_s(found) / self.calls,
-            "kernels": sum(item.is_kernel for item in found) / self.calls,
-        }
+    def _calls(self, call: Callable[[], object]) -> int:
+        """In one burst."""
+        if self.calls == 1 or math.isinf(self.max_s):
+            return self.calls
+        begun = self.clock()
+        call()
+        self.wait()
+        return max(1, min(self.calls, int(self.max_s / self.bursts / max(self.clock() - begun, 1e-9))))
 
-    def _repeat(self, call: Callable[[], object]) -> None:
+    def _bursts(self, call: Callable[[], object], calls: int) -> Iterator[int]:
         """Keeps no result: a CUDA graph's next replay wants its outputs free."""
-        for _ in range(self.calls):
-            call()
+        begun = self.clock()
+        for _ in range(self.bursts):
+            for _ in range(calls):
+                call()
+            yield calls
+            if self.clock() - begun >= self.max_s:
+                return

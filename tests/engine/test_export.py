@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from perf.backends.libraries import library_versions
-from perf.backends.torch_export import dims, example
+from perf.backends.torch_export import dims, example, refuse_large
 from perf.catalogue import discover
 from perf.contract import Axis, Blueprint, Shape
 from perf.errors import UnsupportedError
@@ -109,3 +110,21 @@ def test_a_multiple_keeps_within_its_bounds() -> None:
 def test_libraries_are_those_of_the_classes() -> None:
     (torchs,) = library_versions(seeded(Branches))
     assert torchs.startswith("torch ")
+
+
+def test_what_is_too_large_for_a_file_is_a_skip() -> None:
+    """Linear(8, 4) has 36 weights of four bytes: 144."""
+    module = nn.Linear(8, 4)
+    refuse_large(module, largest=144)
+    with pytest.raises(UnsupportedError, match=r"^0\.0 GB of weights: exported files are of up to 0\.0 GB"):
+        refuse_large(module, largest=143)
+
+
+@pytest.mark.parametrize("name", ["aot-inductor", "onnx-cpu-fp32"])
+def test_a_core_that_is_too_large_is_not_exported(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = blueprint(tmp_path)
+    huge = nn.Linear(1, 1, device="meta")
+    huge.weight = nn.Parameter(torch.empty(1 << 30, 2, device="meta"))  # 8 GiB
+    with pytest.raises(UnsupportedError, match=r"^8\.6 GB of weights: exported files are of up to 4\.3 GB"):
+        VARIANTS[name].build(replace(plan, module=lambda dtype: huge))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from perf.measure.kernels import Activity, KernelMeter, activities, after_lead, busy_s, cuda_trace, total_s
+from perf.measure.kernels import Activity, Bursts, KernelMeter, activities, apart, busy_s, cuda_trace, total_s
 
 
 def spans(*ends: tuple[float, float]) -> list[Activity]:
@@ -92,65 +93,112 @@ def test_torchs_events_are_such_as_are_read_here() -> None:
     assert activities(results.events()) == []
 
 
+class Traced:
+    """A trace in which each call of a burst takes as long on the device as `seconds` says of the burst."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds = iter(seconds)
+        self.calls: list[int] = []
+
+    def __call__(self, bursts: Bursts) -> list[tuple[int, list[Activity]]]:
+        self.calls = list(bursts())
+        return [(calls, spans((0.0, calls * next(self.seconds)))) for calls in self.calls]
+
+
+class Clock:
+    """Stands still but for what is told to take time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def takes(self, seconds: float) -> Callable[[], None]:
+        def work() -> None:
+            self.now += seconds
+
+        return work
+
+
 def test_a_call_is_a_tenth_of_ten() -> None:
     made: list[int] = []
 
-    def trace(work: Callable[[], object]) -> list[Activity]:
-        work()
+    def trace(bursts: Bursts) -> list[tuple[int, list[Activity]]]:
+        (calls,) = bursts()
         one = [Activity("gemm", 0.0, 0.25), Activity("relu", 0.125, 0.375), Activity("Memset (Device)", 0.5, 0.625)]
-        return one * len(made)
+        return [(calls, one * calls)]
 
-    found = KernelMeter(trace, calls=10, bursts=1).measure(lambda: made.append(1))
+    found = KernelMeter(trace, calls=10, bursts=1, max_s=math.inf).measure(lambda: made.append(1))
     assert len(made) == 10
     assert found == {"device_s": 0.625, "device_busy_s": pytest.approx(0.05), "kernels": 2}
 
 
 def test_the_median_burst_counts() -> None:
-    """Bursts of two calls take 2, 8, 4 seconds of kernels: 1, 4, 2 a call."""
-    lengths = iter([2.0, 8.0, 4.0])
-    meter = KernelMeter(lambda work: spans((0.0, next(lengths))), calls=2, bursts=3)
+    meter = KernelMeter(Traced(1.0, 4.0, 2.0), calls=2, bursts=3, max_s=math.inf)
     assert meter.measure(lambda: None) == {"device_s": 2.0, "device_busy_s": 2.0, "kernels": 0}
 
 
 def test_no_further_burst_once_the_time_is_over() -> None:
-    """The clock reads 0 at the start, then 1, 2, 3: with two seconds, bursts of 2 and 8 are taken."""
-    lengths, ticks = iter([2.0, 8.0, 4.0]), iter([0.0, 1.0, 2.0, 3.0])
-    meter = KernelMeter(lambda work: spans((0.0, next(lengths))), 1, 3, max_s=2.0, clock=lambda: next(ticks))
-    assert meter.measure(lambda: None)["device_s"] == 5.0
+    """One call is one second, and one burst: two fit into two seconds, of 1 and 4 seconds on the device."""
+    clock, trace = Clock(), Traced(1.0, 4.0, 2.0)
+    meter = KernelMeter(trace, 1, 3, max_s=2.0, clock=clock)
+    assert meter.measure(clock.takes(1.0))["device_s"] == 2.5
+    assert trace.calls == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("launching", "waiting", "calls"),
+    [(0.05, 0.0, [10] * 5), (0.05, 0.06, [5] * 5), (0.1, 0.5, [1] * 5), (4.0, 2.0, [1])],  # a burst's share is 0.6 s
+)
+def test_a_burst_has_as_many_calls_as_fit(launching: float, waiting: float, calls: list[int]) -> None:
+    clock, trace = Clock(), Traced(*[1.0] * 5)
+    KernelMeter(trace, clock=clock, wait=clock.takes(waiting)).measure(clock.takes(launching))
+    assert trace.calls == calls
 
 
 def test_nothing_recorded_is_absent() -> None:
-    assert KernelMeter(lambda work: []).measure(lambda: None) == {}
-    taken = iter([spans((0.0, 1.0)), []])
-    assert KernelMeter(lambda work: next(taken)).measure(lambda: None) == {}, "half a measurement is none"
+    assert KernelMeter(lambda bursts: [], wait=lambda: None).measure(lambda: None) == {}
+    half = KernelMeter(lambda bursts: [(1, spans((0.0, 1.0))), (1, [])], wait=lambda: None)
+    assert half.measure(lambda: None) == {}, "half a measurement is none"
 
 
 SPIN = "at::cuda::(anonymous namespace)::spin_kernel(long)"
 
 
-def test_what_was_recorded_before_the_lead_ended_is_not_counted() -> None:
+def test_bursts_are_what_lies_between_the_marks() -> None:
+    """Out of order; a lead of two, of which nothing before its last kernel counts."""
     recorded = [
+        Activity("relu", 5.0, 6.0),
         Activity(SPIN, 2.0, 2.5),
         Activity("gemm", 3.0, 4.0),
-        Activity("stray", 0.0, 1.0),
-        Activity(SPIN, 1.0, 2.0),
+        Activity(SPIN, 4.0, 4.5),
+        Activity("stray", 1.5, 1.75),
+        Activity(SPIN, 1.0, 1.25),
+        Activity("gemm", 4.5, 5.0),
+        Activity(SPIN, 6.0, 6.5),
     ]
-    assert after_lead(recorded) == [Activity("gemm", 3.0, 4.0)]
+    assert apart(recorded, 2) == [
+        [Activity("gemm", 3.0, 4.0)],
+        [Activity("gemm", 4.5, 5.0), Activity("relu", 5.0, 6.0)],
+    ]
 
 
 def test_a_record_whose_head_was_lost_is_not_believed() -> None:
-    assert after_lead([Activity("gemm", 3.0, 4.0)]) is None
-    assert after_lead([]) is None
+    tail = [Activity("gemm", 3.0, 4.0), Activity(SPIN, 4.0, 4.5)]
+    assert apart(tail, 1) is None
+    assert apart([], 1) is None
+    assert apart([Activity(SPIN, 1.0, 1.5), *tail], 1) == [[Activity("gemm", 3.0, 4.0)]]
 
 
 @pytest.mark.parametrize(("lost", "believed"), [(0, True), (511, True), (512, True), (5000, False)])
 def test_a_longer_lead_is_tried_when_the_first_is_lost(
     monkeypatch: pytest.MonkeyPatch, lost: int, believed: bool
 ) -> None:
-    def record(work: Callable[[], object], lead: int) -> list[Activity]:
-        work()
-        queued = [*(Activity(SPIN, float(at), at + 0.5) for at in range(lead)), Activity("gemm", 9000.0, 9001.0)]
-        return queued[lost:]
+    def record(bursts: Bursts, lead: int) -> tuple[list[int], list[Activity]]:
+        queued = [Activity(SPIN, float(at), at + 0.5) for at in range(lead)]
+        queued += [Activity("gemm", 9000.0, 9001.0), Activity(SPIN, 9001.0, 9002.0)]
+        return list(bursts()), queued[lost:]
 
     monkeypatch.setattr("perf.measure.kernels._record", record)
-    assert cuda_trace(lambda: None) == ([Activity("gemm", 9000.0, 9001.0)] if believed else [])
+    assert cuda_trace(lambda: iter([7])) == ([(7, [Activity("gemm", 9000.0, 9001.0)])] if believed else [])

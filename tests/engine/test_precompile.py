@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
+from torch import nn
 
-from perf.contract import Case, Variant
+from perf import precompile
+from perf.contract import Case, Preset, Variant
 from perf.precompile import worth_it
 
 if TYPE_CHECKING:
@@ -16,7 +21,6 @@ if TYPE_CHECKING:
 
 PIDS = """
 import os
-import time
 from pathlib import Path
 from perf.contract import Variant
 from perf.runners import ModuleRunner
@@ -85,15 +89,29 @@ def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
     result.stdout.fnmatch_lines(["a compiling process was killed: what is left is compiled when its turn comes"])
 
 
-def test_large_presets_take_turns(ways: Project) -> None:
-    core = (ways.path / "mycores" / "toy.py").read_text()
-    ways.write("mycores/toy.py", core.replace("inputs, SHAPES)", 'inputs, SHAPES, reference="float32")'))
-    chosen = ("--variant", "way-slow", "--variant", "way-slow-too")
-    result = ways.run("-m", "parity", *chosen, "--precompile", "2")
-    result.assert_outcomes(passed=2)
-    spans = [tuple(map(float, line.split())) for line in (ways.path / "spans").read_text().splitlines()][:2]
-    (_, end), (begin, _) = sorted(spans)
-    assert end <= begin
+@pytest.mark.parametrize(
+    ("reference", "memory", "turns"),
+    [("float32", 3_999, 1), ("float32", 4_000, 0), ("float64", 3_999, 0)],  # 500 weights in bfloat16: 1,000 bytes
+)
+def test_what_fills_a_device_takes_turns(
+    monkeypatch: pytest.MonkeyPatch, reference: str, memory: int, turns: int
+) -> None:
+    taken: list[str] = []
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        taken.append("turn")
+        yield
+
+    monkeypatch.setattr(precompile, "memory_bytes", lambda device: memory)
+    preset = Preset(lambda: nn.Linear(50, 10, bias=False), lambda shape, seed: {}, (), reference=reference)
+    variant = Variant("any", lambda plan: None, dtype="bfloat16")  # type: ignore[arg-type,return-value]
+    runner = Mock()
+    bench = Mock(describe=lambda case: (None, preset, variant, None), built=lambda case: Mock(runner=runner))
+    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), turn())])
+    assert precompile.compile_case("c/full/any/s/cpu").why == ""
+    assert runner.run.call_count == 1
+    assert len(taken) == turns
 
 
 def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one() -> None:
