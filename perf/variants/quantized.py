@@ -31,7 +31,7 @@ PER_CHANNEL = replace(U8S8, per_channel=True)
 DYNAMIC = Recipe(static=False, weight="QUInt8")
 
 ON_CPU = SessionSpec()
-ON_CUDA = SessionSpec(providers=(CUDA,), provider_options={CUDA: {"use_tf32": "0"}})
+ON_CUDA = SessionSpec(providers=(CUDA,))
 SIGNED = SessionSpec(config={"session.qdqisint8allowed": "1"})
 """On x86, ONNX Runtime leaves most layers with signed activations in float, unless it is told that they may run."""
 

@@ -185,6 +185,14 @@ def test_a_variants_options_are_data_that_tell_it_from_all_others(variant: Varia
     assert all((dict(other.options), other.dtype) != (dict(variant.options), variant.dtype) for other in others)
 
 
+def test_tensor_cores_are_kept_from_nothing_but_float32() -> None:
+    """Where TF32 is forbidden, ONNX Runtime's convolutions run on no tensor core of any dtype."""
+    forbidden = {name for name, variant in BY_NAME.items() if "use_tf32" in json.dumps(dict(variant.options))}
+    single = {name for name in BY_NAME if name.startswith("onnx-cuda-fp32")}
+    assert forbidden == single
+    assert len(single) >= 4
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what is missing is the GPU")
 @pytest.mark.parametrize("name", [name for name, variant in BY_NAME.items() if variant.devices == ("cuda",)])
 def test_without_a_gpu_a_gpu_variant_is_a_skip_and_built_all_the_same_it_fails(shared: Path, name: str) -> None:
