@@ -7,11 +7,14 @@ would be measured too. So it happens before: each process builds a case, calls i
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from multiprocessing.connection import wait
+from threading import Thread
 from time import perf_counter
 from typing import Any
 
@@ -72,18 +75,30 @@ def precompile(
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(processes, context, _begin, (options, context.Lock())) as pool:
-            futures = [pool.submit(compile_case, case.key) for case in cases]
-            for number, future in enumerate(as_completed(futures), start=1):
-                one = future.result()
-                tell(f"compiled {number} of {len(cases)}: {one.key}, {one.why or f'{one.seconds:.0f} s'}")
-                yield one
+            try:
+                futures = [pool.submit(compile_case, case.key) for case in cases]
+                for number, future in enumerate(as_completed(futures), start=1):
+                    one = future.result()
+                    tell(f"compiled {number} of {len(cases)}: {one.key}, {one.why or f'{one.seconds:.0f} s'}")
+                    yield one
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     except BrokenProcessPool:
         tell("a compiling process was killed: what is left is compiled when its turn comes")
 
 
 def _begin(options: Options, turn: AbstractContextManager[Any]) -> None:
-    """In each process, once."""
+    """In each process, once. It ends with the one that began it, even if that was killed: it holds the device."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     _HERE.append(Here(Session.start(options), turn))
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
 
 
 def compile_case(key: str) -> Compiled:

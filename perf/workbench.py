@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from traceback import clear_frames
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from perf.check.inductor import counting_kernels, noting_state
 from perf.check.localise import localise
 from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Cost, Inputs, Outputs, Preset, Runner, Shape, Variant
+from perf.failures import Failures
 from perf.measure.cost import count
 from perf.measure.device import release
 from perf.measure.ledger import Ledger
@@ -66,7 +66,7 @@ class Workbench:
         self._key: tuple[str, ...] = ()
         self._built: Built | None = None
         self._precision = ExitStack()
-        self._failed: dict[str, Exception] = {}
+        self._failures = Failures()
         self._parity: dict[str, Parity] = {}
         self._outputs: dict[tuple[str, ...], Outputs] = {}
         self._costs: dict[tuple[str, str, str], Cost | None] = {}
@@ -87,7 +87,7 @@ class Workbench:
         if key != self._key or self._built is None:
             self.close()
             self._precision.enter_context(tf32(allowed=False))
-            with self._failing(case), self.ledger.span("building"):
+            with self._failures.of(*key), self.ledger.span("building"):
                 self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
 
@@ -112,21 +112,9 @@ class Workbench:
         case that raised raises the same again, and is not tried again.
         """
         if case.key not in self._parity:
-            with self._failing(case), self.ledger.span("checking"):
+            with self._failures.of(case.key), self.ledger.span("checking"):
                 self._parity[case.key] = self._check(case)
         return self._parity[case.key]
-
-    @contextmanager
-    def _failing(self, case: Case) -> Iterator[None]:
-        """What the block raises, `case` raises from now on."""
-        if case.key in self._failed:
-            raise self._failed[case.key]
-        try:
-            yield
-        except Exception as error:
-            clear_frames(error.__traceback__)  # else they keep alive what the case had built
-            self._failed[case.key] = error
-            raise
 
     def _check(self, case: Case) -> Parity:
         core, _, variant, _ = self.describe(case)
@@ -134,7 +122,9 @@ class Workbench:
         if unsteady:
             return Parity(False, math.nan, math.nan, math.nan, reason=unsteady)
         found = parity.judge(self._first_outputs(case, self.built(case)), eager, reference, core, variant)
-        return found if found.ok else replace(found, reason=f"{found.reason}; {self._where(case, variant)}")
+        if found.ok or not found.departed:
+            return found
+        return replace(found, reason=f"{found.reason}; {self._where(case, variant)}")
 
     def _where(self, case: Case, variant: Variant) -> str:
         """Which layer to look at. The variant at hand is given up for it: it will not be timed."""

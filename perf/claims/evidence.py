@@ -23,8 +23,8 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """One file: its rows by key, on which machine and by which command they were made. A graph count's or a placement's
-    rows are under `graphs:` or `placement:` and its name, and have counters alone.
+    """One file: its rows by key, on which machine, when (ISO 8601, or empty) and by which command they were made. A
+    graph count's or a placement's rows are under `graphs:` or `placement:` and its name, and have counters alone.
     """
 
     path: Path
@@ -32,11 +32,14 @@ class Record:
     device: str
     command: str
     rows: Mapping[str, Row]
+    when: str = ""
 
 
 @dataclass
 class Reading:
-    """The records of one machine class, oldest first, as one claim reads them: it remembers whose rows it was given."""
+    """The records of one machine class, oldest first, as one claim reads them: it remembers whose rows it was given. Of
+    a key those count that did the newest one's work.
+    """
 
     machine: str
     device: str
@@ -86,17 +89,21 @@ class Reading:
         having = [record for record in self.records if key in record.rows]
         if not having:
             raise MissingError(key)
-        self.used |= {record.path: record for record in having}
-        return [record.rows[key] for record in having]
+        work = having[-1].rows[key].workload
+        same = [record for record in having if record.rows[key].workload == work]
+        self.used |= {record.path: record for record in same}
+        return [record.rows[key] for record in same]
 
 
 def gather(baselines: Path, results: Path) -> list[Record]:
-    """Accepted runs below `baselines`, then the files in `results` and its folders, by name.
+    """Accepted runs below `baselines`, and the files in `results` and its folders, in the order in which they were
+    made; first, by name, those of which that is not known.
 
     Raises:
         CoregateError: a file is damaged, or of no kind that is known here.
     """
-    return [*map(_run, sorted(baselines.glob("*/*.json"))), *map(read_record, sorted(results.rglob("*.json")))]
+    found = [*map(_run, sorted(baselines.glob("*/*.json"))), *map(read_record, sorted(results.rglob("*.json")))]
+    return sorted(found, key=lambda record: record.when)
 
 
 def readings(records: Iterable[Record]) -> list[Reading]:
@@ -120,7 +127,7 @@ def read_record(path: Path) -> Record:
             return _run(path)
         kind = "placement" if "onnxruntime" in document else "graphs"
         rows = {f"{kind}:{item['name']}": _counted(f"{kind}:{item['name']}", item) for item in document["rows"]}
-        made = document.get("made", {})
+        made = {name: str(value) for name, value in dict(document.get("made", {})).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CoregateError(
             f"{path} is no result ({type(error).__name__}: {error}): record it again, or move it out of the folder"
@@ -131,14 +138,18 @@ def read_record(path: Path) -> Record:
 def _run(path: Path) -> Record:
     run = read_run(path)
     device = "cuda" if "gpu" in run.machine.get("hardware", {}) else "cpu"
-    return Record(
-        path, run.machine.get("class", path.parent.name), device, run.machine.get("command", UNTOLD), run.rows
-    )
+    name, command = run.machine.get("class", path.parent.name), run.machine.get("command", UNTOLD)
+    return Record(path, name, device, command, run.rows, run.when)
 
 
 def _counted(key: str, item: Mapping[str, Any]) -> Row:
     levels = {f"nodes_at_{level}": nodes for level, nodes in item.get("levels", {}).items()}
-    return Row(key, {}, {**item["counters"], **levels}, {"providers": ", ".join(item.get("providers", ()))})
+    return Row(
+        key,
+        {},
+        {name: int(value) for name, value in {**item["counters"], **levels}.items()},
+        {"providers": ", ".join(item.get("providers", ()))},
+    )
 
 
 def _device(records: Sequence[Record]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from perf.claims.evidence import UNTOLD, MissingError, Reading
 from perf.claims.words import OPEN, Answer, Claim, Finding, Proof
+from perf.errors import CoregateError
 
 ANY = "any"
 A_MACHINE = {"cuda": "a GPU", "cpu": "a CPU", "": "any machine"}
@@ -23,7 +24,11 @@ class Line:
 
 
 def judge(claims: Iterable[Claim], readings: Sequence[Reading]) -> list[Line]:
-    """At least a line a claim, in their order: the answers, and what is still open."""
+    """At least a line a claim, in their order: the answers, and what is still open.
+
+    Raises:
+        CoregateError: a record holds what no claim can be answered from.
+    """
     return [line for claim in claims for line in _lines(claim, readings)]
 
 
@@ -37,7 +42,8 @@ def unanswered(lines: Iterable[Line]) -> list[str]:
 
 def _lines(claim: Claim, readings: Sequence[Reading]) -> list[Line]:
     if isinstance(claim.answer, Proof):
-        return [Line(claim, ANY, Answer(claim.answer.shows, Finding.HOLDS), (claim.answer.command,))]
+        shown = Answer(claim.answer.shows, Finding.HOLDS, "a test of this repository shows it")
+        return [Line(claim, ANY, shown, (claim.answer.command,))]
     found = [line for reading in readings if (line := _read(claim, reading))]
     counts = [line for line in found if line.answer.finding not in OPEN]
     return found if counts else [*found, _missing(claim)]
@@ -51,6 +57,11 @@ def _read(claim: Claim, before: Reading) -> Line | None:
         answer = claim.answer(reading)
     except MissingError:
         return None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        files = ", ".join(sorted(path.name for path in reading.used)) or "no file"
+        raise CoregateError(
+            f"{claim.name} cannot be answered for {reading.machine} ({type(error).__name__}: {error}): see {files}"
+        ) from error
     if claim.device and claim.device != reading.device:
         because = f"the claim is about {A_MACHINE[claim.device]}"
         answer = Answer(answer.figure, Finding.ELSEWHERE, because, answer.table)

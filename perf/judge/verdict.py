@@ -44,6 +44,11 @@ BUDGETS: Mapping[str, float] = {
 
 LATENCY = "latency_s"
 
+OWED = ("device_s", "cpu_s", "cold_s", "warm_s")
+"""What a case that once had it has each time: where it was not measured, something kept it from being seen. Others come
+and go: memory that did not grow is no quantity, and counters of the processor are not everyone's.
+"""
+
 LEAST_DF = 2.0
 """Degrees of freedom from which a scale is worth judging by: with one, a bound at 1 % is 32 deviations away."""
 
@@ -121,6 +126,7 @@ def compare(rows: Iterable[Row], baseline: Sequence[Mapping[str, Row]], own: Bud
         for metric in (name for name in row.metrics if name in budgets and row.metrics[name] > 0):
             found = _beside(row, metric, baseline, budgets[metric])
             (pairs if isinstance(found, Beside) else apart).append(found)  # type: ignore[arg-type]
+        apart += _unseen(row, baseline, budgets)
     return Comparison(pairs, apart, _noise(pairs, baseline))
 
 
@@ -132,6 +138,19 @@ def _beside(row: Row, metric: str, baseline: Sequence[Mapping[str, Row]], budget
     word = Word.INCOMPARABLE if kept else Word.NEW
     note = "the workload changed: accept a new run" if kept else "no run in the baseline has this"
     return Verdict(row.key, metric, word, row.metrics[metric], budget=budget, note=note)
+
+
+def _unseen(row: Row, baseline: Sequence[Mapping[str, Row]], budgets: Mapping[str, float]) -> list[Verdict]:
+    """Of what the newest accepted run of the same workload has and `row` lacks."""
+    kept = next((old for run in reversed(baseline) if (old := run.get(row.key)) is not None), None)
+    if kept is None or kept.workload != row.workload:
+        return []
+    note = "the accepted runs have it, and it was not measured this time"
+    return [
+        Verdict(row.key, metric, Word.INCONCLUSIVE, budget=budgets[metric], note=note)
+        for metric in OWED
+        if metric in budgets and kept.metrics.get(metric, 0) > 0 and not row.metrics.get(metric, 0) > 0
+    ]
 
 
 def _noise(pairs: Sequence[Beside], baseline: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], Noise]:

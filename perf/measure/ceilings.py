@@ -22,6 +22,7 @@ PRODUCTS = {
 """On a CPU torch has no quick product of integers: ONNX Runtime's own kernels are the ones that count there."""
 
 LEAST_CALLS = 3
+SMALLER = 4
 
 
 def measure_ceilings(
@@ -31,14 +32,26 @@ def measure_ceilings(
     fastest of the calls that fit into `max_s`. A dtype that the device does not multiply is absent.
     """
     chosen = sizes or SIZES[device]
-    found: dict[str, float] = {}
     with torch.inference_mode(), quiet_collector():
-        for name in PRODUCTS[device]:
-            seconds = _product_s(name, device, chosen, clock, max_s)
-            found |= {name: 2.0 * chosen.matmul**3 / seconds} if seconds else {}
+        rates = {name: _rate(name, device, chosen, clock, max_s) for name in PRODUCTS[device]}
+        found = {name: rate for name, rate in rates.items() if rate}
         found[COPY] = 2.0 * chosen.copy_bytes / fastest_s(CONTROLS["copy"](device, chosen), device, clock, max_s)
     release(device)
     return found
+
+
+def _rate(name: str, device: str, sizes: ControlSizes, clock: Clock, max_s: float) -> float | None:
+    """Operations a second. Of a quarter of the side, where a product of the whole would take longer than `max_s`: on a
+    processor without float16, 1024³ takes 2 s.
+    """
+    small = replace(sizes, matmul=max(1, sizes.matmul // SMALLER))
+    seconds = _product_s(name, device, small, clock, 0.0)
+    if seconds is None:
+        return None
+    if seconds * SMALLER**3 > max_s:
+        return 2.0 * small.matmul**3 / seconds
+    whole = _product_s(name, device, sizes, clock, max_s)
+    return 2.0 * sizes.matmul**3 / whole if whole else None
 
 
 def fastest_s(work: Work, device: str, clock: Clock, max_s: float) -> float:

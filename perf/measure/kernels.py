@@ -78,13 +78,14 @@ def cuda_trace(bursts: Bursts) -> Sequence[tuple[int, Sequence[Activity]]]:
 
 def apart(recorded: Iterable[Activity], bursts: int) -> list[Sequence[Activity]] | None:
     """What was recorded of each burst: between the last kernel of the lead and one like it that follows the burst,
-    between that and the next. None where the lead was lost, and so perhaps more.
+    between that and the next. None where the lead was lost or a burst is empty, and so perhaps more.
     """
     in_order = sorted(recorded, key=lambda found: found.start_s)
     marks = [at for at, found in enumerate(in_order) if LEAD in found.name][-bursts - 1 :]
     if len(marks) <= bursts:
         return None
-    return [in_order[mark + 1 : following] for mark, following in pairwise(marks)]
+    found: list[Sequence[Activity]] = [in_order[mark + 1 : following] for mark, following in pairwise(marks)]
+    return found if all(found) else None
 
 
 def _record(bursts: Bursts, lead: int) -> tuple[list[int], list[Activity]]:
@@ -161,7 +162,7 @@ class KernelMeter:
 
     def measure(self, call: Callable[[], object]) -> Mapping[str, float]:
         traced = self.trace(partial(self._bursts, call, self._calls(call)))
-        if not traced or not all(found for _, found in traced):
+        if not traced:
             return {}
         bursts = [_of_one_call(found, calls) for calls, found in traced]
         middle = {name: median(burst[name] for burst in bursts) for name in bursts[0]}

@@ -32,13 +32,15 @@ NUMBERED = re.compile(r"[0-9]+_")
 @dataclass(frozen=True)
 class Run:
     """One run as kept: rows by key, and the machine class, hardware and software of that run. `measured` has by key all
-    that a row's timings are summed up to, and `others` the names of benchmarks that are none of ours."""
+    that a row's timings are summed up to, and `others` the names of benchmarks that are none of ours. `when` it was
+    kept, in ISO 8601."""
 
     path: Path
     rows: Mapping[str, Row]
     machine: Mapping[str, Any]
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     others: frozenset[str] = frozenset()
+    when: str = ""
 
     @property
     def software(self) -> Mapping[str, str]:
@@ -82,7 +84,8 @@ def read_run(path: Path) -> Run:
     twice = [key for key, count in Counter(row.key for _, row in ours).items() if count > 1]
     if twice:
         raise CoregateError(f"{path} holds {twice[0]} twice: delete the file and record again")
-    return Run(path, {row.key: row for _, row in ours}, machine, measured, others)
+    when = str(document.get("datetime", ""))
+    return Run(path, {row.key: row for _, row in ours}, machine, measured, others, when)
 
 
 def _numbers(entry: Mapping[str, Any], row: Row) -> dict[str, float]:

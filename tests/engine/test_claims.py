@@ -65,7 +65,8 @@ def test_a_claim_about_a_gpu_is_not_answered_by_a_cpu() -> None:
 
 def test_a_proof_needs_no_record() -> None:
     (line,) = judge([Claim("C5", "Refused.", "-", Proof("it is refused", "pytest tests/x.py"))], [])
-    assert (line.answer, line.commands) == (Answer("it is refused", Finding.HOLDS), ("pytest tests/x.py",))
+    shown = Answer("it is refused", Finding.HOLDS, "a test of this repository shows it")
+    assert (line.answer, line.commands) == (shown, ("pytest tests/x.py",))
 
 
 def test_a_run_is_one_value_and_counters_and_notes_are_the_newest_runs() -> None:

@@ -107,10 +107,12 @@ class Ticks:
         return self.now
 
 
-def test_ceilings_are_work_over_the_time_of_a_call() -> None:
+@pytest.mark.parametrize(("max_s", "side"), [(16.0, 8), (15.9, 2)])
+def test_ceilings_are_work_over_the_time_of_a_call(max_s: float, side: int) -> None:
+    """A product of a quarter of the side takes 0.25 s, and so one of the whole is taken to need 64 times as long."""
     sizes = ControlSizes(matmul=8, dtype=torch.float32, copy_bytes=64)
-    found = measure_ceilings("cpu", sizes, Ticks(), max_s=0.1)
-    assert found == dict.fromkeys(("float32", "bfloat16", "float16"), 2 * 8**3 / 0.25) | {"copy": 2 * 64 / 0.25}
+    found = measure_ceilings("cpu", sizes, Ticks(), max_s=max_s)
+    assert found == dict.fromkeys(("float32", "bfloat16", "float16"), 2 * side**3 / 0.25) | {"copy": 2 * 64 / 0.25}
 
 
 def test_the_fastest_call_counts_and_the_first_does_not() -> None:

@@ -42,7 +42,7 @@ def test_twice_eagers_error_is_the_limit(amount: float, ok: bool) -> None:
 @pytest.mark.parametrize(("dtype", "ok"), [("float32", False), ("float16", True), ("bfloat16", True)])
 def test_sixteen_bit_variants_have_three_times(dtype: str, ok: bool) -> None:
     of = getattr(torch, dtype)
-    eager, outputs = off_by(0.25, of), off_by(0.625, of)  # all exact in both formats: limits 0.5 and 0.75
+    eager, outputs = off_by(0.0625, of), off_by(0.15625, of)  # all exact in both: limits 0.125 and 0.1875
     assert judge(outputs, eager, REFERENCE, core(), variant(dtype)).ok is ok
 
 
@@ -104,12 +104,15 @@ def test_eager_may_move_by_a_tenth_of_its_own_error(again: float, steady: bool) 
     assert (found == "") is steady
 
 
-@pytest.mark.parametrize(("eager", "ok"), [(0.875, True), (0.890625, False)])
-def test_a_limit_of_half_the_signal_is_no_limit(eager: float, ok: bool) -> None:
-    """2 · 0.875 = 1.75 and 2 · 0.890625 = 1.78125, on either side of 3.5355339 / 2 = 1.76776695."""
+@pytest.mark.parametrize(("eager", "ok"), [(0.125, True), (0.140625, False)])
+def test_a_limit_of_half_of_what_the_reference_varies_by_is_no_limit(eager: float, ok: bool) -> None:
+    """3 and 4 lie 0.5 from their mean: 2 · 0.125 = 0.25 is half of that, 2 · 0.140625 = 0.28125 is more."""
     found = judge(off_by(0.0), off_by(eager), REFERENCE, core(), variant())
     assert found.ok is ok
-    assert ok or found.reason.startswith("y: a limit of 1.78e+00 lets anything pass beside an RMS of 3.54e+00")
+    assert ok or found.reason.startswith(
+        "y: a limit of 2.81e-01 lets anything pass beside values that vary by 5.00e-01"
+    )
+    assert found.departed is False
 
 
 def test_each_output_is_told_apart_by_its_limit() -> None:
@@ -118,15 +121,64 @@ def test_each_output_is_told_apart_by_its_limit() -> None:
     assert found.reason.startswith("blind: a limit of 4.00e+00")
 
 
-def test_an_output_of_zeros_has_no_signal_to_be_lost_in() -> None:
+@pytest.mark.parametrize(("eager", "ok"), [(0.0, True), (2**-40, False)])
+def test_an_output_of_zeros_is_told_only_from_zeros(eager: float, ok: bool) -> None:
     zeros = (torch.zeros(2, dtype=torch.float64),)
-    assert judge((torch.zeros(2),), (torch.full((2,), 0.25),), zeros, core(), variant()).ok
+    assert judge((torch.zeros(2),), (torch.full((2,), eager),), zeros, core(), variant()).ok is ok
+
+
+def test_an_output_without_elements_is_right() -> None:
+    nothing = (torch.zeros(2, 0, dtype=torch.float64),)
+    assert agrees_with_itself(nothing, nothing, nothing, Tolerance()) == ""
+    assert judge(nothing, nothing, nothing, core(), variant()).ok
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_before_the_variant_is_said_so(bad: float) -> None:
+    broken = (torch.tensor([3.0, bad]),)
+    assert agrees_with_itself(broken, broken, REFERENCE, Tolerance()).startswith(
+        "eager itself gives elements that are not"
+    )
+    found = judge(
+        off_by(0.0), off_by(0.0), (torch.tensor([3.0, bad], dtype=torch.float64),), core(), variant(lossy=True)
+    )
+    assert found.reason == "y: the reference has elements that are not finite"
+
+
+CODES = torch.tensor([1, 2, 3, 4])
 
 
 @pytest.mark.parametrize(("beside", "ok"), [(REFERENCE, True), ((), False)])
 def test_integers_may_be_lost_beside_the_floats_that_they_are_rounded_from(beside: Outputs, ok: bool) -> None:
-    codes, others = torch.tensor([1, 2, 3, 4]), torch.tensor([1, 2, 0, 0])  # eager: half of them differ
+    others = torch.tensor([1, 2, 0, 0])  # eager: half of them differ, so that the limit is three quarters
     exact = tuple(item.float() for item in beside)
     names = ("levels", "codes")[-1 - len(beside) :]
     both = Core("c", "s", "here", {}, names, lambda shape: Work("rows", 1))
-    assert judge((*exact, codes), (*exact, others), (*beside, codes), both, variant()).ok is ok
+    assert judge((*exact, CODES), (*exact, others), (*beside, CODES), both, variant()).ok is ok
+
+
+@pytest.mark.parametrize(("codes", "ok"), [([1, 0, 0, 0], True), ([0, 0, 0, 0], False)])
+def test_integers_are_never_all_wrong(codes: list[int], ok: bool) -> None:
+    """Eager has three of four wrong: 2 · 0.75 would allow all, half way from there to all is 0.875."""
+    exact, eager = REFERENCE[0].float(), torch.tensor([1, 0, 0, 0])
+    both = Core("c", "s", "here", {}, ("levels", "codes"), lambda shape: Work("rows", 1))
+    assert judge((exact, torch.tensor(codes)), (exact, eager), (REFERENCE[0], CODES), both, variant()).ok is ok
+
+
+def test_a_lossy_variant_is_judged_by_its_noisiest_output() -> None:
+    """Of the first, eager is far off as well: it is the furthest within its limit, at 20·log10(3.5355 / 3) = 1.4 dB."""
+    two = Core(
+        "c", "s", "here", {}, ("noisy", "clean"), lambda shape: Work("rows", 1), tolerance=Tolerance(sqnr_db=15.0)
+    )
+    found = judge(off_by(3.0) + off_by(0.01), off_by(3.0) + off_by(0.0), REFERENCE * 2, two, variant(lossy=True))
+    assert found.reason == "noisy: SQNR 1.4 dB below the floor 15.0 dB"
+
+
+def test_integers_that_floats_are_rounded_to_do_not_judge_a_lossy_variant() -> None:
+    both = Core(
+        "c", "s", "here", {}, ("levels", "codes"), lambda shape: Work("rows", 1), tolerance=Tolerance(sqnr_db=15.0)
+    )
+    levels, codes = off_by(0.01)[0], torch.tensor([1, 2, 0, 0])
+    found = judge((levels, codes), (off_by(0.0)[0], CODES), (REFERENCE[0], CODES), both, variant(lossy=True))
+    assert found.ok
+    assert found.sqnr_db == pytest.approx(20 * math.log10(3.5355339 / 0.01), abs=1e-3)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 PIDS = """
 import os
+import time
 from pathlib import Path
 from perf.contract import Variant
 from perf.runners import ModuleRunner
@@ -42,15 +46,12 @@ def killed(plan):
     return noted(plan)
 
 
-def slow(plan):
-    begin = time.monotonic()
-    time.sleep(0.5)
-    with Path({folder!r}, "spans").open("a") as file:
-        file.write(f"{{begin}} {{time.monotonic()}}\\n")
-    return ModuleRunner(plan.module("float32"), "float32", plan.device)
+def endless(plan):
+    noted(plan)
+    time.sleep(300)
 
 
-BUILDS = {{"noted": noted, "broken": broken, "killed": killed, "slow": slow, "slow-too": slow}}
+BUILDS = {{"noted": noted, "broken": broken, "killed": killed, "endless": endless}}
 VARIANTS = [Variant(f"way-{{name}}", build, standard_on=()) for name, build in BUILDS.items()]
 """
 
@@ -87,6 +88,32 @@ def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
     result = ways.run("-m", "parity", "--variant", "way-killed", "--precompile", "1")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["a compiling process was killed: what is left is compiled when its turn comes"])
+
+
+def test_a_killed_run_takes_its_compiling_processes_with_it(ways: Project) -> None:
+    command = [sys.executable, "-m", "pytest", "-m", "parity", "--variant", "way-endless", "--precompile", "1"]
+    run = subprocess.Popen([*command, "--pyargs", "perf.suites"], cwd=ways.path, stdout=subprocess.DEVNULL)
+    worker = int(within(60, lambda: (ways.path / "pids").exists() and (ways.path / "pids").read_text().strip()))
+    run.kill()
+    run.wait()
+    within(60, lambda: not alive(worker))
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs: one that has ended and that nobody waits for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"
+
+
+def within(seconds: float, found: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (result := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return result
 
 
 @pytest.mark.parametrize(

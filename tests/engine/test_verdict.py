@@ -157,3 +157,21 @@ def test_small_steps_that_add_up_are_drift() -> None:
     assert found == [
         ("k", "latency_s", "+6.2% since the oldest of 6 accepted runs, +1.0% since the newest; a trend of +1.0% a run")
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "workload", "unseen"),
+    [
+        ({"device_s": 1.0, "peak_bytes": 5.0}, "w", ["device_s"]),  # memory that did not grow is no quantity
+        ({"device_s": 1.0, "cpu_s": 1.0}, "w", ["device_s", "cpu_s"]),
+        ({"device_s": 1.0}, "other", []),
+        ({"host_s": 1.0}, "w", []),
+    ],
+)
+def test_a_metric_that_was_there_and_is_not_measured_now_is_told(
+    before: dict[str, float], workload: str, unseen: list[str]
+) -> None:
+    accepted = [{"k": Row("k", {"latency_s": 1.0, **before}, workload=workload)}]
+    found = [verdict for verdict in judge([row(1.0)], accepted) if verdict.metric != "latency_s"]
+    assert [(verdict.metric, verdict.word) for verdict in found] == [(name, Word.INCONCLUSIVE) for name in unseen]
+    assert all("was not measured this time" in verdict.note for verdict in found)

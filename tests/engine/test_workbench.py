@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 from perf.catalogue import Catalogue
 from perf.contract import Blueprint, Case, Core, Preset, Shape, Variant, Work
 from perf.errors import UnsupportedError
+from perf.failures import Failures
 from perf.runners import ModuleRunner
 from perf.workbench import Workbench
 
@@ -51,17 +53,48 @@ def test_a_case_that_failed_says_so_again_and_keeps_nothing_that_was_built(tmp_p
     assert len([item for item in gc.get_objects() if isinstance(item, Failing)]) == len(alive) == 1  # the master
 
 
-def test_what_did_not_build_is_not_built_again_by_another_suite(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fixed", "built"), [(False, ["s"]), (True, ["s", "t"])])
+def test_what_did_not_build_is_not_built_again_for_another_suite_or_shape(
+    tmp_path: Path, fixed: bool, built: list[str]
+) -> None:
     tried: list[str] = []
 
     def build(plan: Blueprint) -> ModuleRunner:
-        tried.append(plan.core.name)
+        tried.append(plan.shape.name)
         raise UnsupportedError("no operator for it")
 
-    preset = Preset(nn.Identity, lambda shape, seed: {"input": torch.ones(1, 3)}, (Shape("s", {}),))
+    preset = Preset(nn.Identity, lambda shape, seed: {"input": torch.ones(1, 3)}, (Shape("s", {}), Shape("t", {})))
     core = Core("toy", "s", "here", {"tiny": preset}, ("y",), lambda shape: Work("rows", 1))
-    bench = Workbench(Catalogue({"toy": core}, {"plain": Variant("plain", build)}), 0, tmp_path, tmp_path)
+    variant = Variant("plain", build, fixed_shape=fixed)
+    bench = Workbench(Catalogue({"toy": core}, {"plain": variant}), 0, tmp_path, tmp_path)
     for ask in (bench.parity, bench.built, bench.parity, bench.prepared):
-        with pytest.raises(UnsupportedError, match="no operator for it"):
-            ask(CASE)
-    assert tried == ["toy"]
+        for case in (CASE, replace(CASE, shape="t")):
+            with pytest.raises(UnsupportedError, match="no operator for it"):
+                ask(case)
+    assert tried == built
+
+
+@pytest.mark.parametrize("how", ["from", "during"])
+def test_a_failure_lets_go_of_what_its_cause_had_built(how: str) -> None:
+    alive: list[weakref.ref[nn.Module]] = []
+
+    def first() -> None:
+        module = Failing()
+        alive.append(weakref.ref(module))
+        raise ValueError("inner")
+
+    def second() -> None:
+        try:
+            first()
+        except ValueError as inner:
+            if how == "from":
+                raise RuntimeError("outer") from inner
+            raise RuntimeError("outer")  # noqa: B904  # that is the other way
+
+    failures = Failures()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="outer") as raised, failures.of("a", "case"):
+            second()
+        del raised
+    gc.collect()
+    assert [ref() for ref in alive] == [None]
