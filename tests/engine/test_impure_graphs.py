@@ -1,7 +1,9 @@
-"""Where TorchDynamo itself fails: a failure of a core that should be whole, a reason of one that is not."""
+"""What graphs are counted of, and where TorchDynamo itself fails: a failure of a core that should be whole, a reason of
+one that is not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ import torch
 from torch import nn
 
 from perf.catalogue import Catalogue
+from perf.check.graphs import GraphReport
 from perf.contract import Core, GraphSubject, Inputs, Preset, Shape, Work
 from perf.errors import UnsupportedError
 from perf.session import Session
@@ -25,8 +28,8 @@ def inputs(shape: Shape, seed: int) -> Inputs:
     return {"input": torch.ones(3)}
 
 
-def session(root: Path, impure: str) -> Session:
-    preset = Preset(nn.ReLU, inputs, (Shape("s", {}),))
+def session(root: Path, impure: str, build: Callable[[], nn.Module] = nn.ReLU, reference: str = "float64") -> Session:
+    preset = Preset(build, inputs, (Shape("s", {}),), reference)
     core = Core("pipeline", "a toy", "here", {"tiny": preset}, ("y",), lambda shape: Work("rows", 3))
     catalogue = Catalogue({"pipeline": replace(core, impure=impure)}, {})
     options: Any = SimpleNamespace(root=root, seed=0)
@@ -44,3 +47,35 @@ def test_dynamos_own_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     with pytest.raises(AssertionError):
         session(tmp_path, "").count_graphs(SUBJECT)
+
+
+SEEN: set[tuple[torch.dtype, torch.dtype]] = set()
+
+
+class Seeing(nn.Module):
+    """Notes of what dtype it is, and what it is called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        SEEN.add((self.weight.dtype, input.dtype))
+        return input * self.weight
+
+
+@pytest.mark.parametrize(
+    ("reference", "dtype"), [("float64", torch.float32), ("float32", torch.bfloat16)], ids=["small", "large"]
+)
+def test_graphs_of_a_large_preset_are_counted_in_bfloat16(
+    tmp_path: Path, reference: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def called(module: nn.Module, calls: list[Inputs], **_: object) -> GraphReport:
+        for call in calls:
+            module(**call)
+        return GraphReport(1, (), (), 0, 0, len(calls))
+
+    monkeypatch.setattr("perf.session.count_graphs", called)
+    SEEN.clear()
+    session(tmp_path, "", Seeing, reference).count_graphs(SUBJECT)
+    assert {(dtype, dtype)} == SEEN
