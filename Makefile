@@ -60,15 +60,19 @@ bench: env
 
 # Everything that a night is for: what is wrong, not whole, slower or gone fails it. Each cold start takes three processes
 # that compile anew, so there are a few (COLD), in a run of their own, unless NIGHTLY chooses. nightly/ has what a person and
-# what a machine reads, and the worse exit status of the two, which make hides; `--benchmark-autosave` keeps the runs.
+# what a machine reads, and the worse exit status of the two, which make hides; `--benchmark-autosave` keeps the runs. When
+# the time is up (LIMIT, COLD_LIMIT; status 124) pytest is interrupted, and keeps what it has measured.
 CHECKS := parity or graphbreaks or recompiles or placement or latency
+LIMIT ?= 45m
+COLD_LIMIT ?= 10m
+IN_TIME = timeout --foreground --signal=INT --kill-after=60s
 NIGHT := $(BIN)/python -m pytest perf/suites --require-baseline --strict-catalogue --benchmark-compare --benchmark-autosave $(DEVICE)
 nightly: env
 	@rm -rf nightly && mkdir nightly
-	$(NIGHT) -m "$(CHECKS)" --precompile $(PRECOMPILE) $(NIGHTLY) --benchmark-json=nightly/run.json --report=nightly/report.md \
+	$(IN_TIME) $(LIMIT) $(NIGHT) -m "$(CHECKS)" --precompile $(PRECOMPILE) $(NIGHTLY) --benchmark-json=nightly/run.json --report=nightly/report.md \
 	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json; checks=$$?; cold=0; \
 	case $$checks in 0|1|6) \
-	  $(NIGHT) -m coldstart $(if $(NIGHTLY),$(NIGHTLY),$(COLD)) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?;; \
+	  $(IN_TIME) $(COLD_LIMIT) $(NIGHT) -m coldstart $(if $(NIGHTLY),$(NIGHTLY),$(COLD)) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?;; \
 	esac; \
 	[ $$cold != 5 ] || cold=0; \
 	case $$checks-$$cold in 0-*|6-[!0]*) status=$$cold;; *) status=$$checks;; esac; \

@@ -82,7 +82,8 @@ def precompile(
                     tell(f"compiled {number} of {len(cases)}: {one.key}, {one.why or f'{one.seconds:.0f} s'}")
                     yield one
             except KeyboardInterrupt:
-                pool.shutdown(wait=False, cancel_futures=True)
+                for child in multiprocessing.active_children():  # else the pool waits for what they compile
+                    child.terminate()
                 raise
     except BrokenProcessPool:
         tell("a compiling process was killed: what is left is compiled when its turn comes")

@@ -11,6 +11,8 @@ import pytest
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 FAKE = """#!/bin/sh
 echo "$*" >> calls
+trap 'echo interrupted >> calls; exit 2' INT
+case "$*" in *endless*) while :; do sleep 0.1; done;; esac
 case "$*" in *coldstart*) exit {cold};; *) exit {checks};; esac
 """
 
@@ -68,3 +70,9 @@ def test_cold_starts_are_few_unless_cases_are_chosen(tmp_path: Path) -> None:
     assert "--device cpu -m parity" in checks.replace('"', "")
     assert checks.count("--core unet") == cold.count("--core unet") == 1
     assert "--core deeplabv3" not in cold
+
+
+def test_a_night_is_interrupted_when_its_time_is_up(tmp_path: Path) -> None:
+    """Interrupted, pytest keeps what it has measured; killed, it would not."""
+    found, calls = nightly(tmp_path, 0, 0, "NIGHTLY=-k endless", "LIMIT=1s")
+    assert (found, calls[1:]) == ("124", ["interrupted"])

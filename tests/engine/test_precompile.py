@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -90,12 +91,13 @@ def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
     result.stdout.fnmatch_lines(["a compiling process was killed: what is left is compiled when its turn comes"])
 
 
-def test_a_killed_run_takes_its_compiling_processes_with_it(ways: Project) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_takes_its_compiling_processes_with_it(ways: Project, how: signal.Signals) -> None:
     command = [sys.executable, "-m", "pytest", "-m", "parity", "--variant", "way-endless", "--precompile", "1"]
     run = subprocess.Popen([*command, "--pyargs", "perf.suites"], cwd=ways.path, stdout=subprocess.DEVNULL)
     worker = int(within(60, lambda: (ways.path / "pids").exists() and (ways.path / "pids").read_text().strip()))
-    run.kill()
-    run.wait()
+    run.send_signal(how)
+    run.wait(timeout=60)
     within(60, lambda: not alive(worker))
 
 
