@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from perf.check.graph_report import GraphReport
+from perf.report.documents import dump
 from perf.store.files import write_atomically
 
 Rows = Sequence[tuple[str, GraphReport]]
@@ -42,8 +42,7 @@ def write_json(path: Path, rows: Rows, made: Mapping[str, str]) -> None:
     """
     found = [{"name": name, **report.as_json()} for name, report in rows]
     document = {"schema": SCHEMA, "torch": version("torch"), "made": dict(made), "rows": found}
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    write_atomically(path, text + "\n")
+    write_atomically(path, dump(document))
 
 
 def _counts(report: GraphReport) -> tuple[int, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from perf.check.placement import Placement
 from perf.report.cases import align, plural, size
+from perf.report.documents import dump
 from perf.store.files import write_atomically
 
 Rows = Sequence[tuple[str, Placement]]
@@ -54,7 +54,7 @@ def write_placements(path: Path, rows: Rows, made: Mapping[str, str]) -> None:
     """
     found = [{"name": key, **placement.as_json()} for key, placement in rows]
     document = {"schema": SCHEMA, "onnxruntime": _onnxruntime(), "made": dict(made), "rows": found}
-    write_atomically(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(path, dump(document))
 
 
 def _line(key: str, found: Placement, providers: Sequence[str], levels: Sequence[str]) -> list[str]:
