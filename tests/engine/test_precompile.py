@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,10 @@ def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_takes_its_compiling_processes_with_it(ways: Project, how: signal.Signals) -> None:
     command = [sys.executable, "-m", "pytest", "-m", "parity", "--variant", "way-endless", "--precompile", "1"]
-    run = subprocess.Popen([*command, "--pyargs", "perf.suites"], cwd=ways.path, stdout=subprocess.DEVNULL)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
+    run = subprocess.Popen(
+        [*command, "--pyargs", "perf.suites"], cwd=ways.path, stdout=subprocess.DEVNULL, preexec_fn=heard
+    )
     worker = int(within(60, lambda: (ways.path / "pids").exists() and (ways.path / "pids").read_text().strip()))
     run.send_signal(how)
     run.wait(timeout=60)
