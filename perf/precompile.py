@@ -30,8 +30,8 @@ UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""
 
 FITS = 4
-"""What weighs more than this share of a device's memory is compiled alone of its kind: beside its weights a compiler
-holds activations, and copies of what it tunes."""
+"""What would not fit so often into a device's memory is compiled alone of its kind: beside its weights a compiler holds
+activations, and copies of what it tunes."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ Axes = Mapping[str, Mapping[int, Axis]]
 """By input name and dimension, as in `Core.dynamic`."""
 
 LARGEST_FILE = 4 << 30
-"""Bytes of weights up to which a core is written to a file: LLASA-3B's 6.4 GB in float16 kept the ONNX exporter busy
+"""Bytes of weights up to which a core is written to a file: LLASA-3B's 6.8 GB in float16 kept the ONNX exporter busy
 for more than a minute and a half, and FLUX has 48 GB in float32."""
 
 _CALL = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in \w+\n\s*(?P<code>.*)')

@@ -7,7 +7,7 @@ shape and dtype are eager's. Quantised (`lossy`) variants meet the core's SQNR f
 The reference is the core in float64 where it fits (the approach of PyTorch's own dynamo benchmarks).
 
 A measure that tells nothing is refused: an eager core that does not repeat itself, and one whose error at the dtype is
-so large that the limit would let anything pass (zeros are off by the reference's RMS).
+so large that the limit would let anything pass (a constant is off by what the reference varies by).
 """
 
 from __future__ import annotations
