@@ -70,7 +70,7 @@ NIGHT := $(BIN)/python -m pytest perf/suites --require-baseline --strict-catalog
 nightly: env
 	@rm -rf nightly && mkdir nightly
 	$(IN_TIME) $(LIMIT) $(NIGHT) -m "$(CHECKS)" --precompile $(PRECOMPILE) $(NIGHTLY) --benchmark-json=nightly/run.json --report=nightly/report.md \
-	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json; checks=$$?; cold=0; \
+	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json --traces=nightly/traces; checks=$$?; cold=0; \
 	case $$checks in 0|1|6) \
 	  $(IN_TIME) $(COLD_LIMIT) $(NIGHT) -m coldstart $(if $(NIGHTLY),$(NIGHTLY),$(COLD)) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?;; \
 	esac; \

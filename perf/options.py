@@ -56,6 +56,7 @@ class Options:
     report: Path | None
     graph_report: Path | None
     placement_report: Path | None
+    traces: Path | None
     accept_counters: bool
     baselines: Path
     cache: Path
@@ -135,6 +136,7 @@ def _add_files(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--placement-report", metavar="FILE.json", help="write which node ran on which provider to FILE.json"
     )
+    group.addoption("--traces", metavar="FOLDER", help="write a trace of one call of each timed case into FOLDER")
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -159,6 +161,7 @@ def read_options(config: pytest.Config) -> Options:
         report=Path(option.report) if option.report else None,
         graph_report=Path(option.graph_report) if option.graph_report else None,
         placement_report=Path(option.placement_report) if option.placement_report else None,
+        traces=Path(option.traces) if option.traces else None,
         accept_counters=option.accept_counters,
         baselines=root / config.getini("perf_baselines"),
         cache=root / ".cache" / "coregate",

@@ -22,6 +22,7 @@ from perf.measure.nvml import notes as card_notes
 from perf.measure.processor import ProcessorWatch, around
 from perf.measure.rounds import Rounds, take_rounds
 from perf.measure.sampling import WITHIN
+from perf.measure.trace import keep_trace, trace_file
 from perf.modules import build_module
 from perf.outcome import Row
 from perf.session import Session
@@ -50,6 +51,7 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
     if rounds is not None:
         with run.workbench.ledger.span("metering"):
             measured = _meter(run, case, watch)
+        _trace(run, case)
         notes = {
             **rounds.notes(),
             **card_notes(watch.states),
@@ -78,6 +80,16 @@ def _meter(run: Session, case: Case, watch: CardWatch) -> dict[str, float]:
     runner, prepared = run.workbench.built(case).runner, run.workbench.timed(case)
     release(case.device)  # what emptying the cache took
     return measure_all(meters(case.device, watch.card), lambda: runner.run(prepared))
+
+
+def _trace(run: Session, case: Case) -> None:
+    """Where `--traces` asks for one; after all that is measured."""
+    folder = run.options.traces
+    if folder is None:
+        return
+    runner, prepared = run.workbench.built(case).runner, run.workbench.timed(case)
+    with run.workbench.ledger.span("tracing"):
+        keep_trace(lambda: runner.run(prepared), case.device, trace_file(folder, case.key))
 
 
 def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], notes: dict[str, str]) -> None:

@@ -88,21 +88,21 @@ def apart(recorded: Iterable[Activity], bursts: int) -> list[Sequence[Activity]]
     return found if all(found) else None
 
 
-def _record(bursts: Bursts, lead: int) -> tuple[list[int], list[Activity]]:
+def _record(bursts: Bursts, kernels: int) -> tuple[list[int], list[Activity]]:
     calls: list[int] = []
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        _mark(lead)
+        lead(kernels)
         for done in bursts():
             torch.cuda.synchronize()
             calls.append(done)
-            _mark(1)
+            lead(1)
     assert recorded.profiler is not None
     found = recorded.profiler.kineto_results
     return calls, activities(found.events() if found else ())
 
 
-def _mark(kernels: int) -> None:
-    """Waited for: what runs on another stream would overtake them."""
+def lead(kernels: int) -> None:
+    """Launch as many that nobody counts. Waited for: what runs on another stream would overtake them."""
     for _ in range(kernels):
         torch.cuda._sleep(1)
     torch.cuda.synchronize()
