@@ -16,7 +16,7 @@ EXTRAS ?= onnx,gpu,serve,quant,cores,study,dev
 BENCH ?= --core deeplabv3
 NIGHTLY ?=
 DEVICE ?= --device cuda
-COLD ?= --core deeplabv3 --core flux-clip --variant eager-bf16 --variant inductor-default-bf16
+COLD ?= $(or $(NIGHTLY),--core deeplabv3 --core flux-clip --variant eager-bf16 --variant inductor-default-bf16)
 PRECOMPILE ?= $(shell expr $$(env -u OMP_NUM_THREADS nproc) / 2)
 VENV_FLAGS ?=
 TEST_VARIANTS ?= eager-fp32 eager-bf16 aot_eager onnx-cpu-fp32
@@ -59,7 +59,7 @@ bench: env
 	$(BIN)/python -m pytest $(BENCH)
 
 # Everything that a night is for: what is wrong, not whole, slower or gone fails it. Each cold start takes three processes
-# that compile anew, so there are a few (COLD), in a run of their own, unless NIGHTLY chooses. nightly/ has what a person and
+# that compile anew, so there are a few (COLD), in a run of their own, unless NIGHTLY chooses; none with COLD=. nightly/ has what a person and
 # what a machine reads, and the worse exit status of the two, which make hides; `--benchmark-autosave` keeps the runs. When
 # the time is up (LIMIT, COLD_LIMIT; status 124) pytest is interrupted, and keeps what it has measured.
 CHECKS := parity or graphbreaks or recompiles or placement or latency
@@ -71,8 +71,8 @@ nightly: env
 	@rm -rf nightly && mkdir nightly
 	$(IN_TIME) $(LIMIT) $(NIGHT) -m "$(CHECKS)" --precompile $(PRECOMPILE) $(NIGHTLY) --benchmark-json=nightly/run.json --report=nightly/report.md \
 	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json --traces=nightly/traces; checks=$$?; cold=0; \
-	case $$checks in 0|1|6) \
-	  $(IN_TIME) $(COLD_LIMIT) $(NIGHT) -m coldstart $(if $(NIGHTLY),$(NIGHTLY),$(COLD)) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?;; \
+	case $$checks$(if $(COLD),,-) in 0|1|6) \
+	  $(IN_TIME) $(COLD_LIMIT) $(NIGHT) -m coldstart $(COLD) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?;; \
 	esac; \
 	[ $$cold != 5 ] || cold=0; \
 	case $$checks-$$cold in 0-*|6-[!0]*) status=$$cold;; *) status=$$checks;; esac; \

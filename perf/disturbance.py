@@ -33,6 +33,13 @@ def disturbed(notes: Mapping[str, str], metric: str = "") -> str:
     return "" if metric in DEVICE else _beside_others(notes.get(WAITED, "0"))
 
 
+def but_one(notes: Mapping[str, str]) -> dict[str, str]:
+    """Those of a row that was measured while one process of ours waited on the card: it is not others' work."""
+    strangers = int(notes.get(FOREIGN, "0")) - 1
+    kept = {name: said for name, said in notes.items() if name != FOREIGN}
+    return {**kept, FOREIGN: str(strangers)} if strangers > 0 else kept
+
+
 def _beside_others(waited: str) -> str:
     try:
         share = float(waited)

@@ -12,9 +12,8 @@ from typing import Any
 from perf.confirm import Command
 from perf.contract import Skip
 from perf.errors import CoregateError
-from perf.judge.verdict import LATENCY
 from perf.judgement import Judgement, judge
-from perf.outcome import FAILING, Verdict, Word
+from perf.outcome import FAILING, LATENCY, Verdict, Word, undecided
 from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
 from perf.report.coldstart import coldstart_table
@@ -108,8 +107,7 @@ class Gate:
         nothing = bool(self.run.options.compare) and not self.run.rows
         if self.problems or nothing or self._all_incomparable():
             return USAGE
-        undecided = any(found.word is Word.INCONCLUSIVE for found in self.verdicts)
-        return UNDECIDED if undecided and self.run.options.inconclusive == "fail" else status
+        return UNDECIDED if undecided(self.verdicts) and self.run.options.inconclusive == "fail" else status
 
     def sections(self, tell: Teller = grouped) -> Iterator[tuple[str, list[str]]]:
         """Title and lines of each table. `tell` is how what does not fail the run is told: at length in a report."""

@@ -4,10 +4,12 @@ named."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import starmap
 
 from perf.confirm import Command, confirm, values
 from perf.contract import Case
+from perf.disturbance import but_one
 from perf.errors import CoregateError
 from perf.judge import verdict
 from perf.judge.controls import excuse, moved, said
@@ -15,6 +17,7 @@ from perf.judge.counters import judge_bound, software_moved
 from perf.judge.disturbed import set_aside, undisturbed
 from perf.judge.suspects import suspects
 from perf.judge.verdict import compare, with_note
+from perf.measure.device import on_card
 from perf.measure.machine import commit, software
 from perf.outcome import SINCE, Row, Verdict, Word
 from perf.scope import owed
@@ -60,13 +63,19 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
 
 
 def _again(run: Session, command: Command, keys: list[str]) -> tuple[list[Mapping[str, Row]], list[str]]:
-    """The rows of fresh processes, and what went wrong with them; a suspect that cannot be measured again stays one."""
+    """The rows of fresh processes, and what went wrong with them; a suspect that cannot be measured again stays one.
+    This process waits on the card meanwhile."""
     run.workbench.close()
     try:
         with run.workbench.ledger.span("confirming"):
-            return confirm(command, keys, run.options.confirm), []
+            found = confirm(command, keys, run.options.confirm)
     except CoregateError as error:
         return [], [str(error)]
+    return [dict(starmap(_undisturbed_by_us, rows.items())) for rows in found] if on_card() else found, []
+
+
+def _undisturbed_by_us(key: str, row: Row) -> tuple[str, Row]:
+    return key, replace(row, notes=but_one(row.notes))
 
 
 def _budgets(run: Session) -> verdict.Budgets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -36,12 +36,16 @@ class Word(StrEnum):
 SINCE = "since the newest accepted run: "
 """In a verdict's note, before what else moved."""
 
+LATENCY, KERNEL_TIME = "latency_s", "device_s"
+
 FAILING = frozenset({Word.REGRESSED, Word.MISSING, Word.WRONG})
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One metric of one case beside its baseline. `ratio` is now / baseline (above 1 is worse), None without both."""
+    """One metric of one case beside its baseline. `ratio` is now / baseline (above 1 is worse), None without both.
+    `hidden` is an inconclusive value that the noise explains: nothing was seen, and too little would have been.
+    """
 
     key: str
     metric: str
@@ -50,7 +54,20 @@ class Verdict:
     baseline: float | None = None
     budget: float = 0.0
     note: str = ""
+    hidden: bool = False
 
     @property
     def ratio(self) -> float | None:
         return self.now / self.baseline if self.now is not None and self.baseline else None
+
+
+def undecided(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The inconclusive ones that leave a run open. A latency that noise hides does not, where the case's kernel time
+    has its word: what waits for a host differs by a fifth between processes every night, and kernels by 0.3 %.
+    """
+    decided = {found.key for found in verdicts if found.metric == KERNEL_TIME and found.word is not Word.INCONCLUSIVE}
+    return [
+        found
+        for found in verdicts
+        if found.word is Word.INCONCLUSIVE and not (found.hidden and found.metric == LATENCY and found.key in decided)
+    ]

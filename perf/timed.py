@@ -11,7 +11,7 @@ from perf import fresh, warmup
 from perf.backends.deployed import Deployed
 from perf.check.parity import Parity
 from perf.contract import Case, LoadSubject
-from perf.errors import UnsupportedError
+from perf.errors import CoregateError, UnsupportedError
 from perf.measure.device import cold_cache, release, synchronise
 from perf.measure.fresh_load import fresh_load
 from perf.measure.kernels import attach
@@ -83,13 +83,21 @@ def _meter(run: Session, case: Case, watch: CardWatch) -> dict[str, float]:
 
 
 def _trace(run: Session, case: Case) -> None:
-    """Where `--traces` asks for one; after all that is measured."""
+    """Where `--traces` asks for one; after all that is measured.
+
+    Raises:
+        CoregateError: its folder cannot be written.
+    """
     folder = run.options.traces
     if folder is None:
         return
     runner, prepared = run.workbench.built(case).runner, run.workbench.timed(case)
-    with run.workbench.ledger.span("tracing"):
-        keep_trace(lambda: runner.run(prepared), case.device, trace_file(folder, case.key))
+    try:
+        with run.workbench.ledger.span("tracing"):
+            keep_trace(lambda: runner.run(prepared), case.device, trace_file(folder, case.key))
+    except OSError as error:
+        why = error.strerror or error
+        raise CoregateError(f"--traces {folder}: {why}: name a folder that can be written") from None
 
 
 def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], notes: dict[str, str]) -> None:

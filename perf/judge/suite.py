@@ -91,6 +91,13 @@ def judge_value(
     return word, "; ".join(filter(None, [why, _provisional(noise)]))
 
 
+def is_hidden(new: float, noise: Noise, budget: float, level: float) -> bool:
+    """Whether a run's value is no further above the centre than the budget or the noise of one run explains. Arguments
+    as for `judge_value`."""
+    ahead = float(log_values(new, "this run")[0]) - noise.centre
+    return ahead <= max(math.log1p(budget), bound(noise, level))
+
+
 def _word(distances: Array, noise: Noise, budget: float, level: float, shared: float) -> tuple[Word, str]:
     limit, seen = math.log1p(budget), bound(noise, level)
     for word, ahead in {Word.REGRESSED: distances, Word.IMPROVED: -distances}.items():

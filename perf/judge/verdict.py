@@ -15,8 +15,8 @@ from statistics import median
 
 from perf.judge.drift import drift, drift_line
 from perf.judge.noise import PROVISIONAL, Noise, estimate
-from perf.judge.suite import is_suspect, judge_value, per_test_level, shared_variance
-from perf.outcome import Row, Verdict, Word
+from perf.judge.suite import is_hidden, is_suspect, judge_value, per_test_level, shared_variance
+from perf.outcome import LATENCY, Row, Verdict, Word
 
 Budgets = Mapping[str, Mapping[str, float]]
 Again = Mapping[tuple[str, str], Sequence[float]]
@@ -41,8 +41,6 @@ BUDGETS: Mapping[str, float] = {
     "task_loss": 0.5,
 }
 """By how much a metric may grow; one that stands in no budget is kept and not judged. A core's own come first."""
-
-LATENCY = "latency_s"
 
 OWED = ("device_s", "cpu_s", "cold_s", "warm_s")
 """What a case that once had it has each time: where it was not measured, something kept it from being seen. Others come
@@ -93,7 +91,9 @@ class Comparison:
         if noise.df < LEAST_DF:
             return _provisional(pair, again)
         shared = shared_variance(pair.metric)
-        return pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level, shared))
+        found = pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level, shared))
+        hidden = found.word is Word.INCONCLUSIVE and is_hidden(pair.now, noise, pair.budget, level)
+        return replace(found, hidden=hidden)
 
     def suspects(self) -> list[str]:
         """Keys with a metric that calls for a second look."""

@@ -16,6 +16,11 @@ def available_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def on_card() -> bool:
+    """Whether this process has a context on a GPU: others see it there, at work or not."""
+    return bool(torch.cuda.is_initialized())
+
+
 def synchronise(device: str) -> None:
     """Wait until all queued work on `device` is done; a CPU never queues."""
     if device == "cuda":

@@ -90,7 +90,7 @@ def apart(recorded: Iterable[Activity], bursts: int) -> list[Sequence[Activity]]
 
 def _record(bursts: Bursts, kernels: int) -> tuple[list[int], list[Activity]]:
     calls: list[int] = []
-    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as recorded:
         lead(kernels)
         for done in bursts():
             torch.cuda.synchronize()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from perf.errors import CoregateError
 from perf.measure.device import synchronise
 from perf.measure.kernels import LEADS, lead
 
@@ -27,17 +26,14 @@ def keep_trace(call: Callable[[], object], device: str, path: Path) -> None:
     Recording what the host does slows it down: no figure comes from here.
 
     Raises:
-        CoregateError: the file cannot be written.
+        OSError: the file cannot be written.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     activities = {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with profile(activities=activities) as recorded:
-            if device == "cuda":
-                lead(LEADS[0])
-            with record_function(CALL):
-                call()
-                synchronise(device)
-        recorded.export_chrome_trace(str(path))
-    except OSError as error:
-        raise CoregateError(f"{path} cannot be written: {error.strerror or error}") from None
+    with profile(activities=activities, acc_events=True) as recorded:
+        if device == "cuda":
+            lead(LEADS[0])
+        with record_function(CALL):
+            call()
+            synchronise(device)
+    recorded.export_chrome_trace(str(path))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from perf.contract import Case, Skip
-from perf.outcome import FAILING, Row, Verdict, Word
+from perf.outcome import FAILING, KERNEL_TIME, LATENCY, Row, Verdict, Word, undecided
 from perf.report.grouped import Teller, Told, grouped
 
 HEADINGS = (
@@ -15,7 +15,6 @@ HEADINGS = (
 )
 OF_LIMIT = HEADINGS.index("of limit")
 EAGER = "eager-fp32"
-LATENCY = "latency_s"
 BUSY = ("device_s", "cpu_s")
 PEAK = ("peak_bytes", "rss_peak_bytes")
 """What a column shows: the first that the row has."""
@@ -27,7 +26,7 @@ def case_table(
     rows: Mapping[str, Row], verdicts: Sequence[Verdict], left_out: Mapping[str, str], tell: Teller = grouped
 ) -> list[str]:
     """One block a core × preset × shape × device, one line a variant; below, the verdicts that need a word."""
-    judged = {found.key: found for found in verdicts if found.metric == LATENCY}
+    judged = _by_case(verdicts)
     keys = sorted({*rows, *judged, *left_out}, key=_block_then_variant)
     lines: list[list[str]] = []
     for block, members in groupby(keys, key=_block):
@@ -36,6 +35,19 @@ def case_table(
         lines += [_line(key, rows.get(key), judged.get(key), eager, left_out) for key in members]
     known = any("limit_s" in row.notes for row in rows.values())
     return [*align(_without_limit([list(HEADINGS), *lines], known)), *_legend(verdicts, left_out, tell)]
+
+
+def _by_case(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:
+    """The verdict that stands for each case: one that fails; else its latency's, or, where noise hides what that is and
+    kernel time decides, that one's."""
+    still_open = undecided(verdicts)
+
+    def rank(found: Verdict) -> tuple[bool, bool, bool]:
+        hidden = found.word is Word.INCONCLUSIVE and found not in still_open
+        return found.word not in FAILING, hidden, found.metric != LATENCY
+
+    telling = [found for found in verdicts if found.metric in (LATENCY, KERNEL_TIME) or found.word in FAILING]
+    return {found.key: found for found in sorted(telling, key=rank, reverse=True)}
 
 
 def skip_lines(skips: Iterable[Skip]) -> list[str]:
@@ -140,7 +152,12 @@ def _baseline(verdict: Verdict | None) -> str:
     if verdict is None or verdict.baseline is None:
         return "-"
     change = f" ({verdict.ratio - 1:+.1%})" if verdict.ratio is not None else ""
-    return f"{seconds(verdict.baseline)}{change}"
+    name = "" if verdict.metric == LATENCY else f"{verdict.metric} "
+    return f"{name}{_quantity(verdict.metric, verdict.baseline)}{change}"
+
+
+def _quantity(metric: str, value: float) -> str:
+    return seconds(value) if metric.endswith("_s") else size(value) if metric.endswith("_bytes") else f"{value:g}"
 
 
 def _legend(verdicts: Sequence[Verdict], left_out: Mapping[str, str], tell: Teller) -> list[str]:
@@ -149,6 +166,8 @@ def _legend(verdicts: Sequence[Verdict], left_out: Mapping[str, str], tell: Tell
         return ["", *(f"{Word.WRONG}: {key}: {why}" for key, why in sorted(left_out.items()))] if left_out else []
     counts = ", ".join(f"{n} {word}" for word in Word if (n := sum(found.word is word for found in verdicts)))
     lines = [line for word in Word if word not in (Word.SAME, Word.IMPROVED) for line in _spoken(word, verdicts, tell)]
+    if hidden := sum(found.word is Word.INCONCLUSIVE for found in verdicts) - len(undecided(verdicts)):
+        lines.append(f"kernel time decides where noise hides the latency: {plural(hidden, 'case')}")
     return ["", counts, *lines]
 
 

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from perf.errors import CoregateError
 from perf.judge.suite import per_test_level, shared_variance
-from perf.judge.verdict import BUDGETS, LATENCY
+from perf.judge.verdict import BUDGETS
+from perf.outcome import LATENCY
 from perf.report.cases import plural
 from perf.study.excuses import Excuses
 from perf.study.rates import AGAIN, Baselines, Outcome, Rate, Trial, any_alarm, at_random, in_order, judge_all, rate

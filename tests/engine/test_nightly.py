@@ -72,6 +72,11 @@ def test_cold_starts_are_few_unless_cases_are_chosen(tmp_path: Path) -> None:
     assert "--core deeplabv3" not in cold
 
 
+def test_a_night_without_cold_starts(tmp_path: Path) -> None:
+    found, calls = nightly(tmp_path, 6, 1, "COLD=")
+    assert (found, len(calls)) == ("6", 1)
+
+
 def test_a_night_is_interrupted_when_its_time_is_up(tmp_path: Path) -> None:
     """Interrupted, pytest keeps what it has measured; killed, it would not."""
     found, calls = nightly(tmp_path, 0, 0, "NIGHTLY=-k endless", "LIMIT=1s")

@@ -7,10 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import torch
 
-from perf.errors import CoregateError
 from perf.measure.trace import CALL, keep_trace
 
 if TYPE_CHECKING:
@@ -37,10 +35,11 @@ def test_a_trace_holds_one_call(tmp_path: Path) -> None:
     assert (inside(found, "aten::mm"), inside(found, "aten::relu")) == (2, 1)
 
 
-def test_a_folder_that_cannot_be_made_is_the_users_to_mend(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(CoregateError, match=r"file/a\.json\.gz cannot be written"):
-        keep_trace(lambda: None, "cpu", tmp_path / "file" / "a.json.gz")
+def test_a_folder_that_cannot_be_made_ends_the_run(project: Project) -> None:
+    project.write("traces", "a file")
+    result = project.time("--traces=traces")
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["*--traces traces: File exists: name a folder that can be written*"])
 
 
 def test_each_timed_case_leaves_its_trace(project: Project) -> None:
