@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, record_function
 
 from perf.measure.device import synchronise
-from perf.measure.kernels import LEADS, lead
+from perf.measure.kernels import LEADS, lead, session
 
 CALL = "call"
 
@@ -29,8 +29,7 @@ def keep_trace(call: Callable[[], object], device: str, path: Path) -> None:
         OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    activities = {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])}
-    with profile(activities=activities, acc_events=True) as recorded:
+    with session(ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])) as recorded:
         if device == "cuda":
             lead(LEADS[0])
         with record_function(CALL):
