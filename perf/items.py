@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perf.contract import Case
+from perf.contract import Case, GraphSubject
 from perf.judge.verdict import BUDGETS
 from perf.session import Session
 
@@ -29,6 +29,13 @@ def cases_of(items: Iterable[pytest.Item]) -> list[Case]:
     """The cases that will run, each once, in their order; those that are skipped are none."""
     found = (_given(item)["case"] for item in items if "case" in _given(item) and not item.get_closest_marker("skip"))
     return list(dict.fromkeys(found))
+
+
+def subjects_of(items: Iterable[pytest.Item], argument: str) -> list[GraphSubject]:
+    """What the tests with this argument will be about, those that are skipped left out."""
+    return [
+        _given(item)[argument] for item in items if argument in _given(item) and not item.get_closest_marker("skip")
+    ]
 
 
 def concerns_cases(items: Iterable[pytest.Item]) -> bool:

@@ -178,16 +178,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """What is to be compiled is compiled now, where `--precompile` asks for it; then the tests run as ever."""
+    """What can be done beforehand is done now, where `--precompile` asks for it; then the tests run as ever."""
     run = session.config.stash.get(SESSION, None)
     if run is None or not run.options.precompile or session.config.option.collectonly:
         return
-    from perf.items import cases_of
-    from perf.precompile import precompile, worth_it
+    from perf.precompile import beforehand
 
-    tell = session.config.stash[GATE].again.tell
     with run.workbench.ledger.span("precompiling"):
-        list(precompile(run.options, worth_it(run, cases_of(session.items)), run.options.precompile, tell))
+        beforehand(run, session.items, session.config.stash[GATE].again.tell)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from perf import fresh
 from perf.catalogue import DEVICES, Catalogue, discover, expand, select
-from perf.check.graphs import GraphReport, added_by, count_graphs
+from perf.check.graph_report import GraphReport
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
-from perf.contract import Case, GraphSubject, Inputs, Preset, Skip
+from perf.contract import Case, Skip
 from perf.disturbance import disturbed
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure import machine
@@ -22,7 +22,6 @@ from perf.measure.device import available_device
 from perf.measure.ledger import Ledger
 from perf.options import Options
 from perf.outcome import Row
-from perf.runners import to_device
 from perf.store.counters import Counted
 from perf.weights import with_weights
 from perf.workbench import Workbench
@@ -34,7 +33,8 @@ class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
     `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
-    tests (`perf_budget`) by key; `controls` are timed where the run is kept or compared.
+    tests (`perf_budget`) by key; `ahead` is what was counted before the run began, by the count's name and the key
+    (`perf.wholeness`); `controls` are timed where the run is kept or compared.
     """
 
     options: Options
@@ -48,6 +48,7 @@ class Session:
     unsupported: dict[str, Skip] = field(default_factory=dict)
     starts: dict[str, fresh.ColdStart] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
+    ahead: dict[tuple[str, str], GraphReport] = field(default_factory=dict)
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
     budgets: dict[str, Mapping[str, float]] = field(default_factory=dict)
@@ -152,51 +153,6 @@ class Session:
             return None
         return found if found.ok else None
 
-    def count_graphs(self, subject: GraphSubject) -> str:
-        """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not.
-
-        Raises:
-            UnsupportedError: TorchDynamo itself fails on a core that is not meant to be one graph.
-        """
-        core = self.catalogue.cores[subject.core]
-        preset = self._preset(subject)
-        with self.workbench.ledger.span("checking"):
-            module = self.workbench.module(subject.core, subject.preset, subject.device, _served_in(preset))
-            calls = self._calls(subject, [shape.name for shape in preset.shapes])
-            try:
-                report = count_graphs(module, calls, dynamic=subject.dynamic, root=self.options.root)
-            except Exception as error:
-                if not core.impure:
-                    raise
-                raise UnsupportedError(f"TorchDynamo fails on this impure core: {first_line(error)}") from error
-        self.graphs[subject.key] = report
-        self.counted[subject.key] = Counted(report.counters(), report.places())
-        return "" if core.impure else _not_whole(report)
-
-    def check_plan(self, subject: GraphSubject) -> str:
-        """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
-        plan = self.catalogue.cores[subject.core].plan
-        assert plan is not None
-        with self.workbench.ledger.span("checking"):
-            dtype = _served_in(self._preset(subject))
-            module = self.workbench.module(subject.core, subject.preset, subject.device, dtype)
-            warmup, served = self._calls(subject, plan.warmup), self._calls(subject, plan.served)
-            added = added_by(module, warmup, served, dynamic=subject.dynamic, root=self.options.root)
-        if not added.graphs:
-            return ""
-        guard = added.recompiles[0].guard if added.recompiles else "no guard named"
-        return f"serving compiles {added.graphs} more graphs: {guard}"
-
-    def _preset(self, subject: GraphSubject) -> Preset:
-        return self.catalogue.cores[subject.core].presets[subject.preset]
-
-    def _calls(self, subject: GraphSubject, names: Sequence[str]) -> list[Inputs]:
-        """Inputs at the preset's shapes of these names, in their order; names that it lacks are passed over."""
-        preset = self._preset(subject)
-        shapes = {shape.name: shape for shape in preset.shapes}
-        drawn = [preset.inputs(shapes[name], self.options.seed) for name in names if name in shapes]
-        return [to_device(inputs, _served_in(preset), subject.device) for inputs in drawn]
-
     def places(self, case: Case) -> bool:
         """Whether the case runs on ONNX Runtime: its variant names execution providers."""
         variant = self.catalogue.variants.get(getattr(case, "variant", ""))
@@ -228,19 +184,3 @@ class Session:
         """Seconds by control, of this run; they are timed once more when this is first asked."""
         with self.workbench.ledger.span("controls"):
             return self.controls.finish()
-
-
-def _served_in(preset: Preset) -> str:
-    """The dtype in which graphs are counted: of what is too large for float64 the one in which it is served. In float32
-    a call of FLUX's largest shape, 5.5e14 operations, would keep an H100 busy for 11 s; the graphs are the same.
-    """
-    return "float32" if preset.reference == "float64" else "bfloat16"
-
-
-def _not_whole(report: GraphReport) -> str:
-    if not report.graphs and not report.breaks:
-        return "nothing was compiled: all of it ran eagerly"
-    if report.breaks:
-        first = report.breaks[0]
-        return f"{sum(found.count for found in report.breaks)} graph breaks; the first at {first.where}: {first.reason}"
-    return "over the recompile limit: torch runs eager without a word" if report.limit_hits else ""

@@ -6,10 +6,11 @@ import pytest
 
 from perf.contract import GraphSubject
 from perf.session import Session
+from perf.wholeness import check_plan
 
 
 @pytest.mark.recompiles
 def test_recompiles(plan_subject: GraphSubject, gate_session: Session) -> None:
-    why_not = gate_session.check_plan(plan_subject)
+    why_not = check_plan(gate_session, plan_subject)
     if why_not:
         pytest.fail(f"{plan_subject.core}/{plan_subject.preset}: {why_not}", pytrace=False)

@@ -19,6 +19,7 @@ from perf.check.graphs import GraphReport
 from perf.contract import Core, GraphSubject, Inputs, Preset, Shape, Work
 from perf.errors import UnsupportedError
 from perf.session import Session
+from perf.wholeness import count_graphs
 from perf.workbench import Workbench
 
 SUBJECT = GraphSubject("pipeline", "tiny", "cpu", None)
@@ -38,15 +39,15 @@ def session(root: Path, impure: str, build: Callable[[], nn.Module] = nn.ReLU, r
 
 def test_dynamos_own_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = AssertionError("Guard failed on the same frame it was created. This is a bug.\nGuard fail reason: …")
-    monkeypatch.setattr("perf.session.count_graphs", Mock(side_effect=broken))
+    monkeypatch.setattr("perf.wholeness.counted", Mock(side_effect=broken))
     with pytest.raises(UnsupportedError) as skipped:
-        session(tmp_path, "a loop over numpy's numbers").count_graphs(SUBJECT)
+        count_graphs(session(tmp_path, "a loop over numpy's numbers"), SUBJECT)
     assert str(skipped.value) == (
         "TorchDynamo fails on this impure core: "
         "AssertionError: Guard failed on the same frame it was created. This is a bug."
     )
     with pytest.raises(AssertionError):
-        session(tmp_path, "").count_graphs(SUBJECT)
+        count_graphs(session(tmp_path, ""), SUBJECT)
 
 
 SEEN: set[tuple[torch.dtype, torch.dtype]] = set()
@@ -75,7 +76,7 @@ def test_graphs_of_a_large_preset_are_counted_in_bfloat16(
             module(**call)
         return GraphReport(1, (), (), 0, 0, len(calls))
 
-    monkeypatch.setattr("perf.session.count_graphs", called)
+    monkeypatch.setattr("perf.wholeness.counted", called)
     SEEN.clear()
-    session(tmp_path, "", Seeing, reference).count_graphs(SUBJECT)
+    count_graphs(session(tmp_path, "", Seeing, reference), SUBJECT)
     assert {(dtype, dtype)} == SEEN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -78,6 +80,61 @@ def test_what_compiles_is_built_elsewhere_before_it_is_built_here(ways: Project)
     here = Path(ways.path / "main").read_text()
     first, last = Path(ways.path / "pids").read_text().split()
     assert (first != here, last) == (True, here)
+
+
+COUNTED = """
+import os
+from pathlib import Path
+import torch
+from perf.contract import Core, Preset, ServingPlan, Shape, Work
+
+
+def build():
+    with Path({folder!r}, "pids").open("a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    return torch.nn.Linear(3, 2).eval()
+
+
+def inputs(shape, seed):
+    return {{"input": torch.ones(shape["rows"], 3)}}
+
+
+def core(name, build):
+    return Core(
+        name=name,
+        system="a toy",
+        source="here",
+        presets={{"tiny": Preset(build, inputs, (Shape("r2", {{"rows": 2}}), Shape("r5", {{"rows": 5}})))}},
+        outputs=("y",),
+        work=lambda shape: Work("rows", shape["rows"]),
+        plan=ServingPlan(warmup=("r2",), served=("r2", "r5")),
+    )
+
+
+CORES = [core("whole", build), core("unbuilt", lambda: 1 // 0)]
+"""
+
+
+def test_graphs_that_were_counted_beforehand_are_not_counted_again(ways: Project) -> None:
+    """Two counts of a core: two graphs over its shapes (`dynamic=None` compiles the second batch anew, with an open
+    axis), of which the warm-up at the first shape leaves one to serving."""
+    ways.write("mycores/counted.py", COUNTED.format(folder=str(ways.path)))
+    asked = ("-m", "graphbreaks or recompiles", "--core", "whole", "--core", "unbuilt")
+    reports, said = [], []
+    for name, options in (("here", ()), ("ahead", ("--precompile", "2"))):
+        (ways.path / "pids").unlink(missing_ok=True)
+        result = ways.run(*asked, f"--graph-report={name}.json", *options)
+        result.assert_outcomes(passed=1, failed=3)
+        report = json.loads((ways.path / f"{name}.json").read_text())
+        reports.append({key: value for key, value in report.items() if key != "made"})
+        said.append([line for line in result.outlines if "serving compiles 1 more graphs" in line])
+        built = (ways.path / "pids").read_text().split()
+        assert (str(os.getpid()) in built) is (name == "here")
+    result.stdout.fnmatch_lines_random(
+        ["counted * of 4: whole/tiny/cpu/dynamic=None, * s", "counted * of 4: unbuilt/tiny/cpu/*, ZeroDivisionError: *"]
+    )
+    assert reports[0] == reports[1]
+    assert said[0] == said[1] != []
 
 
 def test_what_does_not_build_there_is_met_again(ways: Project) -> None:

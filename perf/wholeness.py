@@ -1,0 +1,97 @@
+"""Is a core whole, and does its warm-up cover what it serves? Dynamo is asked over the preset's shapes, once: here, or
+before the run began, in one of the processes that compile (`perf.precompile`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from perf.check.graphs import GraphReport, added_by
+from perf.check.graphs import count_graphs as counted
+from perf.contract import GraphSubject, Inputs, Preset
+from perf.errors import UnsupportedError, first_line
+from perf.runners import to_device
+from perf.session import Session
+from perf.store.counters import Counted
+
+Count = Callable[[Session, GraphSubject], GraphReport]
+
+
+def count_graphs(run: Session, subject: GraphSubject) -> str:
+    """Count, keep for the report, and say why the core is not whole; empty where it is, or says itself why not.
+
+    Raises:
+        UnsupportedError: TorchDynamo itself fails on a core that is not meant to be one graph.
+    """
+    core, report = run.catalogue.cores[subject.core], _found(run, subject, graphs)
+    run.graphs[subject.key] = report
+    run.counted[subject.key] = Counted(report.counters(), report.places())
+    return "" if core.impure else _not_whole(report)
+
+
+def check_plan(run: Session, subject: GraphSubject) -> str:
+    """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
+    added = _found(run, subject, plan)
+    if not added.graphs:
+        return ""
+    guard = added.recompiles[0].guard if added.recompiles else "no guard named"
+    return f"serving compiles {added.graphs} more graphs: {guard}"
+
+
+def graphs(run: Session, subject: GraphSubject) -> GraphReport:
+    """What Dynamo makes of the preset's shapes, in their order. Raises as `count_graphs`."""
+    core, preset = run.catalogue.cores[subject.core], _preset(run, subject)
+    module = run.workbench.module(subject.core, subject.preset, subject.device, served_in(preset))
+    calls = _calls(run, subject, [shape.name for shape in preset.shapes])
+    try:
+        return counted(module, calls, dynamic=subject.dynamic, root=run.options.root)
+    except Exception as error:
+        if not core.impure:
+            raise
+        raise UnsupportedError(f"TorchDynamo fails on this impure core: {first_line(error)}") from error
+
+
+def plan(run: Session, subject: GraphSubject) -> GraphReport:
+    """What serving adds to the graphs of the core's plan's warm-up."""
+    asked = run.catalogue.cores[subject.core].plan
+    assert asked is not None
+    dtype = served_in(_preset(run, subject))
+    module = run.workbench.module(subject.core, subject.preset, subject.device, dtype)
+    warmup, served = _calls(run, subject, asked.warmup), _calls(run, subject, asked.served)
+    return added_by(module, warmup, served, dynamic=subject.dynamic, root=run.options.root)
+
+
+def served_in(preset: Preset) -> str:
+    """The dtype in which graphs are counted: of what is too large for float64 the one in which it is served. In float32
+    a call of FLUX's largest shape, 5.5e14 operations, would keep an H100 busy for 11 s; the graphs are the same.
+    """
+    return "float32" if preset.reference == "float64" else "bfloat16"
+
+
+def _found(run: Session, subject: GraphSubject, count: Count) -> GraphReport:
+    before = run.ahead.pop((count.__name__, subject.key), None)
+    if before is not None:
+        return before
+    with run.workbench.ledger.span("checking"):
+        return count(run, subject)
+
+
+def _preset(run: Session, subject: GraphSubject) -> Preset:
+    return run.catalogue.cores[subject.core].presets[subject.preset]
+
+
+def _calls(run: Session, subject: GraphSubject, names: Sequence[str]) -> list[Inputs]:
+    """Inputs at the preset's shapes of these names, in their order; names that it lacks are passed over."""
+    preset = _preset(run, subject)
+    shapes = {shape.name: shape for shape in preset.shapes}
+    drawn = [preset.inputs(shapes[name], run.options.seed) for name in names if name in shapes]
+    return [to_device(inputs, served_in(preset), subject.device) for inputs in drawn]
+
+
+def _not_whole(report: GraphReport) -> str:
+    if not report.graphs and not report.breaks:
+        return "nothing was compiled: all of it ran eagerly"
+    if report.breaks:
+        first = report.breaks[0]
+        return f"{sum(found.count for found in report.breaks)} graph breaks; the first at {first.where}: {first.reason}"
+    return "over the recompile limit: torch runs eager without a word" if report.limit_hits else ""
