@@ -9,6 +9,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+from perf.check.inductor import CACHE_NOTE, COMPILED
 from perf.confirm import Command
 from perf.contract import Skip
 from perf.errors import CoregateError
@@ -140,7 +141,17 @@ class Gate:
         """What the run's time went into, and what of it was neither importing, building, checking nor measuring."""
         ledger = self.run.workbench.ledger
         spent = ", ".join(f"{name} {value:.0f} s" for name, value in sorted(ledger.seconds.items()) if value >= 0.5)
-        return [f"harness {ledger.harness_share:.0%} of {ledger.wall_s:.0f} s{f'; {spent}' if spent else ''}"]
+        return [
+            f"harness {ledger.harness_share:.0%} of {ledger.wall_s:.0f} s{f'; {spent}' if spent else ''}",
+            *self._compiled_again(),
+        ]
+
+    def _compiled_again(self) -> list[str]:
+        """Of what was compiled beforehand what Inductor did not find in its cache."""
+        timed = self.run.compiled & self.run.rows.keys()
+        again = [key for key in sorted(timed) if COMPILED in self.run.rows[key].notes.get(CACHE_NOTE, "")]
+        told = f"compiled beforehand, and compiled again: {len(again)} of {len(timed)}"
+        return [f"{told}, the first {again[0]}"] if again else []
 
     def _shapes_and_families(self) -> tuple[dict[tuple[str, str], list[str]], dict[str, str]]:
         """The shapes of each core's presets, in their order, and each variant's family."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -27,7 +28,7 @@ from perf.check.graph_report import GraphReport
 from perf.contract import Case, GraphSubject, Preset
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.items import cases_of, subjects_of
-from perf.measure.device import memory_bytes, release, synchronise
+from perf.measure.device import memory_bytes, release
 from perf.modules import build_module, weights_bytes
 from perf.options import Options
 from perf.session import Session
@@ -75,6 +76,8 @@ def beforehand(run: Session, items: Sequence[pytest.Item], tell: Callable[[str],
     for done in precompile(run.options, jobs(run, items), run.options.precompile, tell):
         if done.report is not None:
             run.ahead[done.count, done.key] = done.report
+        elif not done.why:
+            run.compiled.add(done.key)
 
 
 def jobs(run: Session, items: Sequence[pytest.Item]) -> list[Job]:
@@ -124,7 +127,9 @@ def precompile(options: Options, jobs: Sequence[Job], processes: int, tell: Call
 
 
 def _begin(options: Options, turn: AbstractContextManager[Any]) -> None:
-    """In each process, once. It ends with the one that began it, even if that was killed: it holds the device."""
+    """In each process, once. It ends with the one that began it, even if that was killed: it holds the device. What it
+    is warned of, the run is warned of as well."""
+    warnings.simplefilter("ignore")
     parent = multiprocessing.parent_process()
     if parent is not None:
         Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
@@ -181,11 +186,9 @@ def _is_large(preset: Preset) -> bool:
 
 
 def _compiled(workbench: Workbench, case: Case) -> str:
-    """Why it did not build, if it did not."""
+    """Why it did not build, if it did not. It is built and called as parity does, so that the same is compiled."""
     try:
-        runner, prepared = workbench.built(case).runner, workbench.prepared(case)
-        runner.run(prepared)
-        synchronise(case.device)
+        workbench.first_outputs(case)
     except (UnsupportedError, CoregateError) as reason:
         return str(reason)
     except Exception as error:

@@ -34,7 +34,8 @@ class Session:
 
     `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
     tests (`perf_budget`) by key; `ahead` is what was counted before the run began, by the count's name and the key
-    (`perf.wholeness`); `controls` are timed where the run is kept or compared.
+    (`perf.wholeness`), `compiled` the keys of what was compiled then; `controls` are timed where the run is kept or
+    compared.
     """
 
     options: Options
@@ -49,6 +50,7 @@ class Session:
     starts: dict[str, fresh.ColdStart] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
     ahead: dict[tuple[str, str], GraphReport] = field(default_factory=dict)
+    compiled: set[str] = field(default_factory=set)
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
     budgets: dict[str, Mapping[str, float]] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from perf.check import parity
 from perf.check.choices import as_notes, noting_choices
 from perf.check.cudagraphs import CALLS_TO_CAPTURE, captured
 from perf.check.graphs import watching
-from perf.check.inductor import counting_kernels, noting_state
+from perf.check.inductor import CACHE_NOTE, counting_kernels, noting_state
 from perf.check.localise import localise
 from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Cost, Inputs, Outputs, Preset, Runner, Shape, Variant
@@ -121,7 +121,7 @@ class Workbench:
         reference, eager, unsteady = self._expected(case, variant.dtype)
         if unsteady:
             return Parity(False, math.nan, math.nan, math.nan, reason=unsteady)
-        found = parity.judge(self._first_outputs(case, self.built(case)), eager, reference, core, variant)
+        found = parity.judge(self.first_outputs(case), eager, reference, core, variant)
         if found.ok or not found.departed:
             return found
         return replace(found, reason=f"{found.reason}; {self._where(case, variant)}")
@@ -190,9 +190,10 @@ class Workbench:
             release(device)
         self._precision.close()
 
-    def _first_outputs(self, case: Case, built: Built) -> Outputs:
-        """The first calls belong to building: what compiles lazily compiles in them."""
-        prepared = self.prepared(case)
+    def first_outputs(self, case: Case) -> Outputs:
+        """On the CPU. The first calls belong to building: what compiles lazily compiles in them, and what that took is
+        kept."""
+        built, prepared = self.built(case), self.prepared(case)
         with ExitStack() as watched:
             watched.enter_context(self.ledger.span("building"))
             seen, kernels = watched.enter_context(watching(self._root)), watched.enter_context(counting_kernels())
@@ -206,7 +207,7 @@ class Workbench:
             **({"cudagraphs": n} if (n := captured()) else {}),
         }
         built.places[case.shape] = report.places()
-        built.came[case.shape] = {**({"compile_cache": ", ".join(came)} if came else {}), **as_notes(chosen)}
+        built.came[case.shape] = {**({CACHE_NOTE: ", ".join(came)} if came else {}), **as_notes(chosen)}
         return tuple(item.cpu() for item in outputs)
 
     def _expected(self, case: Case, dtype: str) -> tuple[Outputs, Outputs, str]:

@@ -33,9 +33,12 @@ def _now() -> Counter[str]:
     )
 
 
+CACHE_NOTE, COMPILED = "compile_cache", "compiled"
+"""The note of a row that says where it had its code from, and its word for code that was not in the cache."""
+
 STATE = {
     "fxgraph_cache_hit": "from the cache",
-    "fxgraph_cache_miss": "compiled",
+    "fxgraph_cache_miss": COMPILED,
     "select_algorithm_autotune": "autotuned",
 }
 """Counters of Inductor's that say how a compilation came about. They decide how long it took and which kernels an

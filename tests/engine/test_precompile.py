@@ -21,6 +21,9 @@ from torch import nn
 
 from perf import precompile
 from perf.contract import Case, Preset, Variant
+from perf.gate import Gate
+from perf.measure.ledger import Ledger
+from perf.outcome import Row
 from perf.precompile import worth_it
 
 if TYPE_CHECKING:
@@ -196,11 +199,10 @@ def test_what_fills_a_device_takes_turns(
     monkeypatch.setattr(precompile, "memory_bytes", lambda device: memory)
     preset = Preset(lambda: nn.Linear(50, 10, bias=False), lambda shape, seed: {}, (), reference=reference)
     variant = Variant("any", lambda plan: None, dtype="bfloat16")  # type: ignore[arg-type,return-value]
-    runner = Mock()
-    bench = Mock(describe=lambda case: (None, preset, variant, None), built=lambda case: Mock(runner=runner))
+    bench = Mock(describe=lambda case: (None, preset, variant, None))
     monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), turn())])
     assert precompile.compile_case("c/full/any/s/cpu").why == ""
-    assert runner.run.call_count == 1
+    assert bench.first_outputs.call_count == 1
     assert len(taken) == turns
 
 
@@ -213,3 +215,13 @@ def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one() 
     run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants))
     cases = [Case("c", "tiny", variant, shape, "cpu") for variant in variants for shape in ("s", "t")]
     assert [(case.variant, case.shape) for case in worth_it(run, cases)] == [("any", "s"), ("one", "s"), ("one", "t")]
+
+
+def test_a_run_says_what_was_compiled_in_vain() -> None:
+    notes = {"a": "1 compiled", "b": "1 from the cache", "c": "1 compiled, 1 from the cache", "d": "2 compiled"}
+    rows = {key: Row(key, {}, notes={"compile_cache": note}) for key, note in notes.items()} | {"e": Row("e", {})}
+    run: Any = SimpleNamespace(compiled={"a", "b", "c", "e", "gone"}, rows=rows, workbench=Mock(ledger=Ledger()))
+    gate = Gate(run, None, [], Mock(), Mock())
+    assert gate._cost()[1:] == ["compiled beforehand, and compiled again: 2 of 4, the first a"]
+    run.compiled = {"b"}
+    assert len(gate._cost()) == 1
