@@ -24,7 +24,7 @@ class Line:
 
 
 def judge(claims: Iterable[Claim], readings: Sequence[Reading]) -> list[Line]:
-    """At least a line a claim, in their order: the answers, and what is still open.
+    """At least a line a claim, in their order: the answers; of a claim without one, what is still open.
 
     Raises:
         CoregateError: a record holds what no claim can be answered from.
@@ -46,7 +46,7 @@ def _lines(claim: Claim, readings: Sequence[Reading]) -> list[Line]:
         return [Line(claim, ANY, shown, (claim.answer.command,))]
     found = [line for reading in readings if (line := _read(claim, reading))]
     counts = [line for line in found if line.answer.finding not in OPEN]
-    return found if counts else [*found, _missing(claim)]
+    return counts or [*found, _missing(claim)]
 
 
 def _read(claim: Claim, before: Reading) -> Line | None:
