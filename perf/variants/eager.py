@@ -109,11 +109,15 @@ VARIANTS = [
         )
         for name, backend in SDPA.items()
     ),
-    Variant(
-        "eager-channels_last",
-        partial(ChannelsLastRunner, dtype="float32"),
-        missing=device_present,
-        standard_on=(),
-        options={"memory_format": "channels_last"},
+    *(
+        Variant(
+            name,
+            partial(ChannelsLastRunner, dtype=dtype),
+            dtype,
+            missing=device_present,
+            standard_on=(),
+            options={"memory_format": "channels_last"},
+        )
+        for name, dtype in (("eager-channels_last", "float32"), ("eager-channels_last-bf16", "bfloat16"))
     ),
 ]
