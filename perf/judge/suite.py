@@ -7,15 +7,15 @@ and would make a case's limit depend on its neighbours, and so its smallest visi
 Exact counters are no tests and spend nothing. Improvements have the same level of their own: no run fails by them.
 
 *Confirmation.* This is double sampling (Dodge & Romig 1929). A first value beyond its budget, and beyond what one
-unchanged case a run is by chance (`suspect_level`), is a suspect and is measured again in fresh processes. It is
-`regressed` where the mean of all values is beyond the budget and that mean's bound, their median beyond the budget, and
-each re-measurement above the bound at 5 %. The mean of several varies less than one value, but not as much less as if
-they were independent: minutes later the same may still ail the machine. Kernel times are taken to share half of their
-variance (`SHARED`), what waits for the host all of it: then the bound is that of one run, and the 1 % holds however
-dependent they are. Where they share less, false alarms fall far below the 1 % (`perf.judge.noise`), and power grows: a
-slowdown of `smallest_visible_change` is beyond the bound at once in 80 % of runs, and in kernel time `regressed` after
-two re-measurements in 96 % (k = 1) to 98 % (k = 20; normal noise). If kernel times shared all of their variance, 1.5 %
-(k = 3) to 3.3 % (k = 20) of runs would cry wolf.
+unchanged case a run is by chance (`suspect_level`; more in `is_suspect`), is a suspect and is measured again in fresh
+processes. It is `regressed` where the mean of all values is beyond the budget and that mean's bound, their median
+beyond the budget, and each re-measurement above the bound at 5 %. The mean of several varies less than one value, but
+not as much less as if they were independent: minutes later the same may still ail the machine. Kernel times are taken
+to share half of their variance (`SHARED`), what waits for the host all of it: then the bound is that of one run, and
+the 1 % holds however dependent they are. Where they share less, false alarms fall far below the 1 %
+(`perf.judge.noise`), and power grows: a slowdown of `smallest_visible_change` is beyond the bound at once in 80 % of
+runs, and in kernel time `regressed` after two re-measurements in 96 % (k = 1) to 98 % (k = 20; normal noise). If kernel
+times shared all of their variance, 1.5 % (k = 3) to 3.3 % (k = 20) of runs would cry wolf.
 
 *What the 1 % rests on.* Baseline and new run are alike but for the change, and the scales of a pool are independent.
 One machine effect on all cases breaks the latter: where it is 90 % of the variance, 3 % of runs have a false suspect at
@@ -60,10 +60,13 @@ def suspect_level(level: float) -> float:
     return min(CONFIRMATION_LEVEL, level / SUITE_LEVEL)
 
 
-def is_suspect(new: float, noise: Noise, budget: float, level: float) -> bool:
-    """Whether a run's value is to be measured again, because it may be slower. Arguments as for `judge_value`."""
+def is_suspect(new: float, noise: Noise, budget: float, level: float, shared: float = SHARED) -> bool:
+    """Whether a run's value is to be measured again, because it may be slower. Arguments as for `judge_value`. Where
+    all of the variance is shared, another look can only refute, and only what is beyond the bound of one value calls
+    for it: a night on a slower host would measure nearly all of its latencies three times.
+    """
     ahead = float(log_values(new, "this run")[0]) - noise.centre
-    return ahead > max(math.log1p(budget), bound(noise, suspect_level(level)))
+    return ahead > max(math.log1p(budget), bound(noise, suspect_level(level) if shared < 1 else level))
 
 
 def shared_variance(metric: str) -> float:

@@ -89,7 +89,7 @@ def _confirmed(
     first: Figures, again: Sequence[Figures], noise: Noise, budget: float, level: float, shared: float
 ) -> Word:
     """As the gate does it: only a suspect is measured again, and beside others' work no change is called one."""
-    seen = [first, *again] if is_suspect(first.median, noise, budget, level) else [first]
+    seen = [first, *again] if is_suspect(first.median, noise, budget, level, shared) else [first]
     word, _ = judge_value([figures.median for figures in seen], noise, budget, level, shared)
     return Word.INCONCLUSIVE if word in MOVED and any(figures.disturbed for figures in seen) else word
 

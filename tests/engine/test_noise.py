@@ -208,6 +208,13 @@ def test_one_unchanged_case_a_run_is_measured_again(percent: float, budget: floa
     assert is_suspect(value, KNOWN, budget, level) is suspect
 
 
+@pytest.mark.parametrize(("percent", "again"), [(2.4, False), (3.6, False), (3.8, True)])
+def test_what_another_look_can_only_refute_is_measured_again_beyond_its_bound(percent: float, again: bool) -> None:
+    """A hundred tests: each has the level 1e-4, 3.72 deviations."""
+    (value,) = logs_of(percent)
+    assert is_suspect(value, KNOWN, 0.0, 0.0001, shared=1.0) is again
+
+
 def test_a_word_says_why() -> None:
     assert judge_value(1.1, KNOWN, 0.05, 0.01) == (Word.REGRESSED, "+10.0%")
     assert judge_value([1.1, 1.08, 1.09], KNOWN, 0.05, 0.01)[1] == "+10.0%, again +8.0%, +9.0%"

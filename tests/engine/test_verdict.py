@@ -124,6 +124,15 @@ def test_zero_is_no_time_and_is_not_judged(now: float, before: float) -> None:
     assert [verdict.word for verdict in found] == ([] if now == 0 else [Word.NEW])
 
 
+@pytest.mark.parametrize(("own", "judged"), [(7.0, "peak_bytes"), (0.0, "nvml_peak_bytes")])
+def test_what_the_process_holds_on_the_card_stands_in_for_what_the_allocator_does_not_see(
+    own: float, judged: str
+) -> None:
+    kept = {"k": Row("k", {"peak_bytes": own, "nvml_peak_bytes": 900.0}, workload="w")}
+    found = judge([Row("k", {"peak_bytes": own, "nvml_peak_bytes": 977.0}, workload="w")], [kept])
+    assert [verdict.metric for verdict in found] == [judged]
+
+
 def test_no_run_with_the_case_is_new() -> None:
     (found,) = judge([row(1.0, key="other")], runs(1.0))
     assert found.word is Word.NEW
@@ -140,14 +149,19 @@ def test_only_runs_of_the_same_workload_count() -> None:
 
 
 def test_what_may_be_slower_calls_for_a_second_look() -> None:
-    """Beside one run each, what is beyond its budget; beside five of 1 % noise, a value 4 % above them, within what one
-    run may come to by itself."""
+    """Beside one run each, what is beyond its budget; beside five of 1 % noise, kernel time 4 % above them, within what
+    one run may come to by itself, and latency only beyond that."""
     baseline = [{"k": row(1.0), "faster": row(1.0, key="faster")}]
     assert compare([row(1.2), row(0.5, key="faster")], baseline, {}).suspects() == ["k"]
-    noisy = [{f"{n}": row(1 + 0.01 * (run - 2), key=f"{n}") for n in range(12)} for run in range(5)]
-    found = compare([row(1.04, key="3"), row(1.0, key="4")], noisy, {"3": {"latency_s": 0.01}})
-    assert found.suspects() == ["3"]
-    assert [verdict.word for verdict in found.verdicts({})] == [Word.INCONCLUSIVE, Word.INCONCLUSIVE]
+    for metric, value, suspects in (("device_s", 1.04, ["3"]), ("latency_s", 1.04, []), ("latency_s", 1.4, ["3"])):
+        noisy = [
+            {f"{n}": Row(f"{n}", {metric: 1 + 0.01 * (run - 2)}, workload="w") for n in range(12)} for run in range(5)
+        ]
+        rows = [Row(key, {metric: now}, workload="w") for key, now in (("3", value), ("4", 1.0))]
+        found = compare(rows, noisy, {key: {metric: 0.01} for key in "34"})
+        assert found.suspects() == suspects
+        if value == 1.04:
+            assert [verdict.word for verdict in found.verdicts({})] == [Word.INCONCLUSIVE, Word.INCONCLUSIVE]
     assert compare([], baseline, {}).suspects() == []
 
 
