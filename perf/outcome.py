@@ -38,6 +38,7 @@ SINCE = "since the newest accepted run: "
 
 LATENCY, KERNEL_TIME = "latency_s", "device_s"
 
+JUDGED = frozenset({Word.SAME, Word.IMPROVED, Word.REGRESSED})
 FAILING = frozenset({Word.REGRESSED, Word.MISSING, Word.WRONG})
 
 
@@ -65,7 +66,7 @@ def undecided(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The inconclusive ones that leave a run open. A latency that noise hides does not, where the case's kernel time
     has its word: what waits for a host differs by a fifth between processes every night, and kernels by 0.3 %.
     """
-    decided = {found.key for found in verdicts if found.metric == KERNEL_TIME and found.word is not Word.INCONCLUSIVE}
+    decided = {found.key for found in verdicts if found.metric == KERNEL_TIME and found.word in JUDGED}
     return [
         found
         for found in verdicts

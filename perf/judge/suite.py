@@ -39,6 +39,9 @@ SUITE_LEVEL = 0.01
 CONFIRMATION_LEVEL = 0.05
 """Level of the bound that each re-measurement of a suspect must exceed."""
 
+HIDDEN_AT_MOST = 0.5
+"""However noisy a metric is, a growth of more than this is looked at again, and does not pass as noise if it stays."""
+
 TELLING = 9.0
 """A smallest visible change beyond this (ten times slower) is not worth a figure."""
 
@@ -62,11 +65,12 @@ def suspect_level(level: float) -> float:
 
 def is_suspect(new: float, noise: Noise, budget: float, level: float, shared: float = SHARED) -> bool:
     """Whether a run's value is to be measured again, because it may be slower. Arguments as for `judge_value`. Where
-    all of the variance is shared, another look can only refute, and only what is beyond the bound of one value calls
+    all of the variance is shared, another look tells no more than the first, and only what noise does not hide calls
     for it: a night on a slower host would measure nearly all of its latencies three times.
     """
     ahead = float(log_values(new, "this run")[0]) - noise.centre
-    return ahead > max(math.log1p(budget), bound(noise, suspect_level(level) if shared < 1 else level))
+    called_for = bound(noise, suspect_level(level)) if shared < 1 else _hides(noise, level)
+    return ahead > max(math.log1p(budget), called_for)
 
 
 def shared_variance(metric: str) -> float:
@@ -94,11 +98,16 @@ def judge_value(
     return word, "; ".join(filter(None, [why, _provisional(noise)]))
 
 
-def is_hidden(new: float, noise: Noise, budget: float, level: float) -> bool:
-    """Whether a run's value is no further above the centre than the budget or the noise of one run explains. Arguments
-    as for `judge_value`."""
-    ahead = float(log_values(new, "this run")[0]) - noise.centre
-    return ahead <= max(math.log1p(budget), bound(noise, level))
+def is_hidden(new: float | Sequence[float], noise: Noise, budget: float, level: float) -> bool:
+    """Whether the median of a run's value and its re-measurements is no further above the centre than the budget, or
+    than the noise of one run explains; half as much again is never hidden. Arguments as for `judge_value`.
+    """
+    ahead = float(np.median(log_values(new, "this run"))) - noise.centre
+    return ahead <= max(math.log1p(budget), _hides(noise, level))
+
+
+def _hides(noise: Noise, level: float) -> float:
+    return min(bound(noise, level), math.log1p(HIDDEN_AT_MOST))
 
 
 def _word(distances: Array, noise: Noise, budget: float, level: float, shared: float) -> tuple[Word, str]:

@@ -97,7 +97,7 @@ class Comparison:
             return _provisional(pair, again)
         shared = shared_variance(pair.metric)
         found = pair.verdict(*judge_value([pair.now, *again], noise, pair.budget, level, shared))
-        hidden = found.word is Word.INCONCLUSIVE and is_hidden(pair.now, noise, pair.budget, level)
+        hidden = found.word is Word.INCONCLUSIVE and is_hidden([pair.now, *again], noise, pair.budget, level)
         return replace(found, hidden=hidden)
 
     def suspects(self) -> list[str]:
