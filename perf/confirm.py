@@ -16,7 +16,7 @@ from perf.outcome import Row
 from perf.store.baselines import read_run
 
 MARKS = "latency or coldstart or loading or warmup"
-QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "-m", MARKS)
+QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "--traces=", "-m", MARKS)
 CARRIED = {
     "benchmark_min_rounds": "--benchmark-min-rounds",
     "benchmark_max_time": "--benchmark-max-time",

@@ -27,6 +27,7 @@ from perf.report.quantized import quantised_table
 from perf.session import Session
 from perf.store.baselines import Run, load
 from perf.store.benchmark_storage import Storage
+from perf.store.files import check_writable
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 USAGE, UNDECIDED = CoregateError.exit_code, 6
@@ -58,6 +59,8 @@ class Gate:
         gate = cls(run, plain, baseline, Ratchet.open(run), again)
         if plain.save or plain.autosave:
             storage.check_writable()
+        if run.options.traces:
+            check_writable(run.options.traces)
         run.controls.wanted = bool(comparing or plain.save or plain.autosave or plain.json)
         plain.storage, plain.machine_id = storage, run.machine_class
         if run.options.compare and gate.baseline:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perf.contract import Case, GraphSubject
+from perf.contract import Case
 from perf.judge.verdict import BUDGETS
 from perf.session import Session
 
@@ -25,17 +25,14 @@ def chosen(run: Session, items: Iterable[pytest.Item], words: Sequence[str]) -> 
     return [item for item in items if _asked_for(run, item, words)]
 
 
-def cases_of(items: Iterable[pytest.Item]) -> list[Case]:
-    """The cases that will run, each once, in their order; those that are skipped are none."""
-    found = (_given(item)["case"] for item in items if "case" in _given(item) and not item.get_closest_marker("skip"))
-    return list(dict.fromkeys(found))
-
-
-def subjects_of(items: Iterable[pytest.Item], argument: str) -> list[GraphSubject]:
-    """What the tests with this argument will be about, those that are skipped left out."""
-    return [
-        _given(item)[argument] for item in items if argument in _given(item) and not item.get_closest_marker("skip")
-    ]
+def to_run(session: pytest.Session) -> list[Case]:
+    """The cases that will run, each once, in their order; those that are skipped are none. None at all where nothing is
+    run, nor in xdist's workers, which do not know what falls to them."""
+    option = session.config.option
+    if option.collectonly or option.setuponly or option.setupplan or hasattr(session.config, "workerinput"):
+        return []
+    cases = [item for item in session.items if "case" in _given(item) and not item.get_closest_marker("skip")]
+    return list(dict.fromkeys(_given(item)["case"] for item in cases))
 
 
 def concerns_cases(items: Iterable[pytest.Item]) -> bool:

@@ -177,24 +177,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """What can be done beforehand is done now, where `--precompile` asks for it; then the tests run as ever."""
-    run = session.config.stash.get(SESSION, None)
-    if run is None or not run.options.precompile or session.config.option.collectonly:
-        return
-    from perf.precompile import beforehand
-
-    with run.workbench.ledger.span("precompiling"):
-        beforehand(run, session.items, session.config.stash[GATE].again.tell)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Nothing is measured while others compile: all but counting graphs waits."""
+    run = item.config.stash.get(SESSION, None)
+    if run is not None and not {"graph_subject", "plan_subject"} & set(getattr(item, "fixturenames", ())):
+        run.settle()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Marks have been asked for by now."""
+    """Marks have been asked for by now; and what compiles begins to, where `--precompile` asks for it."""
     run = session.config.stash.get(SESSION, None)
-    if run is not None:
-        from perf.items import concerns_cases
+    if run is None:
+        return
+    from perf.items import concerns_cases, to_run
 
-        run.asked = concerns_cases(session.items)
+    run.asked = concerns_cases(session.items)
+    if run.options.precompile:
+        from perf.precompile import begin
+
+        begin(run, to_run(session), session.config.stash[GATE].again.tell)
 
 
 @pytest.fixture(scope="session")
@@ -230,6 +231,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 def pytest_sessionfinish(session: pytest.Session) -> None:
     gate = session.config.stash.get(GATE, None)
     if gate is not None:
+        gate.run.give_up()
         gate.finish()
         session.exitstatus = gate.exit_status(int(session.exitstatus))
 

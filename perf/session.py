@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from perf import fresh
 from perf.catalogue import DEVICES, Catalogue, discover, expand, select
@@ -28,14 +28,21 @@ from perf.workbench import Workbench
 from perf.workload import workload
 
 
+class Background(Protocol):
+    """What other processes do for a run, until it waits for them (the keys of what they did) or stops them."""
+
+    def wait(self) -> Iterable[str]: ...
+
+    def stop(self) -> None: ...
+
+
 @dataclass
 class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
     `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
-    tests (`perf_budget`) by key; `ahead` is what was counted before the run began, by the count's name and the key
-    (`perf.wholeness`), `compiled` the keys of what was compiled then; `controls` are timed where the run is kept or
-    compared.
+    tests (`perf_budget`) by key; `background` is what compiles before anything is timed, `compiled` the keys of what
+    was compiled there; `controls` are timed where the run is kept or compared.
     """
 
     options: Options
@@ -49,7 +56,7 @@ class Session:
     unsupported: dict[str, Skip] = field(default_factory=dict)
     starts: dict[str, fresh.ColdStart] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
-    ahead: dict[tuple[str, str], GraphReport] = field(default_factory=dict)
+    background: Background | None = None
     compiled: set[str] = field(default_factory=set)
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
@@ -100,6 +107,19 @@ class Session:
         """On which machine and by which command: what counts are kept with."""
         device = "cuda" if "gpu" in self.hardware else "cpu"
         return {"machine": self.machine_class, "device": device, "command": self.options.command}
+
+    def settle(self) -> None:
+        """Wait for what is done in the background, before anything is measured."""
+        if self.background is not None:
+            with self.workbench.ledger.span("precompiling"):
+                self.compiled.update(self.background.wait())
+            self.background = None
+
+    def give_up(self) -> None:
+        """Stop what is still done in the background: the run has ended."""
+        if self.background is not None:
+            self.background.stop()
+            self.background = None
 
     def machine_info(self) -> dict[str, Any]:
         """What a run keeps of itself beside its rows: the machine, and what forbids it to become a baseline."""

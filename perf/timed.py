@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ from perf import fresh, warmup
 from perf.backends.deployed import Deployed
 from perf.check.parity import Parity
 from perf.contract import Case, LoadSubject
-from perf.errors import CoregateError, UnsupportedError
+from perf.errors import UnsupportedError, first_line
 from perf.measure.device import cold_cache, release, synchronise
 from perf.measure.fresh_load import fresh_load
 from perf.measure.kernels import attach
@@ -51,7 +52,6 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
     if rounds is not None:
         with run.workbench.ledger.span("metering"):
             measured = _meter(run, case, watch)
-        _trace(run, case)
         notes = {
             **rounds.notes(),
             **card_notes(watch.states),
@@ -60,6 +60,7 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
         }
         notes |= _limit_notes(run, case)
         _keep(run, case, benchmark, measured, notes)
+        _trace(run, case)
     return ""
 
 
@@ -83,11 +84,7 @@ def _meter(run: Session, case: Case, watch: CardWatch) -> dict[str, float]:
 
 
 def _trace(run: Session, case: Case) -> None:
-    """Where `--traces` asks for one; after all that is measured.
-
-    Raises:
-        CoregateError: its folder cannot be written.
-    """
+    """Where `--traces` asks for one, after all that is measured and kept: what goes wrong here is told, and no more."""
     folder = run.options.traces
     if folder is None:
         return
@@ -95,9 +92,8 @@ def _trace(run: Session, case: Case) -> None:
     try:
         with run.workbench.ledger.span("tracing"):
             keep_trace(lambda: runner.run(prepared), case.device, trace_file(folder, case.key))
-    except OSError as error:
-        why = error.strerror or error
-        raise CoregateError(f"--traces {folder}: {why}: name a folder that can be written") from None
+    except Exception as error:
+        warnings.warn(f"{case.key}: no trace was kept: {first_line(error)}", stacklevel=1)
 
 
 def _keep(run: Session, case: Case, benchmark: Any, measured: dict[str, float], notes: dict[str, str]) -> None:

@@ -1,15 +1,16 @@
-"""Is a core whole, and does its warm-up cover what it serves? Dynamo is asked over the preset's shapes, once: here, or
-before the run began, in one of the processes that compile (`perf.precompile`).
-"""
+"""Is a core whole, and does its warm-up cover what it serves? Dynamo is asked, over the preset's shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import torch
+
 from perf.check.graphs import GraphReport, added_by
 from perf.check.graphs import count_graphs as counted
 from perf.contract import GraphSubject, Inputs, Preset
 from perf.errors import UnsupportedError, first_line
+from perf.measure.device import release
 from perf.runners import to_device
 from perf.session import Session
 from perf.store.counters import Counted
@@ -69,9 +70,15 @@ def served_in(preset: Preset) -> str:
 
 
 def _found(run: Session, subject: GraphSubject, count: Count) -> GraphReport:
-    before = run.ahead.pop((count.__name__, subject.key), None)
-    if before is not None:
-        return before
+    """Where other processes have the card's memory meanwhile, it is counted once more when they have ended."""
+    try:
+        with run.workbench.ledger.span("checking"):
+            return count(run, subject)
+    except torch.OutOfMemoryError:
+        if run.background is None:
+            raise
+    run.settle()
+    release(subject.device)
     with run.workbench.ledger.span("checking"):
         return count(run, subject)
 

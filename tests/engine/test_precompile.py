@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -31,8 +29,10 @@ if TYPE_CHECKING:
 
 PIDS = """
 import os
+import sys
 import time
 from pathlib import Path
+import pytest
 from perf.contract import Variant
 from perf.runners import ModuleRunner
 
@@ -40,6 +40,7 @@ from perf.runners import ModuleRunner
 def noted(plan):
     with Path({folder!r}, "pids").open("a") as file:
         file.write(f"{{os.getpid()}}\\n")
+    print(f"\\nnoted by {{os.getpid()}}")
     return ModuleRunner(plan.module("float32"), "float32", plan.device)
 
 
@@ -58,8 +59,45 @@ def endless(plan):
     time.sleep(300)
 
 
-BUILDS = {{"noted": noted, "broken": broken, "killed": killed, "endless": endless}}
+def waiting(plan):
+    for _ in range(600):
+        if Path({folder!r}, "built").exists():
+            return noted(plan)
+        time.sleep(0.1)
+    raise RuntimeError("the run waits for this")
+
+
+def skipped(plan):
+    pytest.skip("not today")
+
+
+def leaving(plan):
+    sys.exit("no licence")
+
+
+BUILDS = {{
+    "noted": noted,
+    "broken": broken,
+    "killed": killed,
+    "endless": endless,
+    "waiting": waiting,
+    "skipped": skipped,
+    "leaving": leaving,
+}}
 VARIANTS = [Variant(f"way-{{name}}", build, standard_on=()) for name, build in BUILDS.items()]
+"""
+
+
+BUILT = """
+import os
+from pathlib import Path
+
+
+def build():
+    if Path({folder!r}, "main").read_text() == str(os.getpid()):
+        Path({folder!r}, "built").touch()
+    return Toy().eval()
+
 """
 
 
@@ -85,59 +123,38 @@ def test_what_compiles_is_built_elsewhere_before_it_is_built_here(ways: Project)
     assert (first != here, last) == (True, here)
 
 
-COUNTED = """
-import os
-from pathlib import Path
-import torch
-from perf.contract import Core, Preset, ServingPlan, Shape, Work
+def test_graphs_are_counted_while_others_compile(ways: Project) -> None:
+    """What compiles does not end before the run itself has built the core, which it does here to count its graphs."""
+    ways.core(before="pass")
+    toy = (ways.path / "mycores" / "toy.py").read_text().replace("Preset(lambda: Toy().eval()", "Preset(build")
+    ways.write("mycores/toy.py", BUILT.format(folder=str(ways.path)) + toy)
+    result = ways.run("-m", "graphbreaks or parity", "--variant", "way-waiting", "--precompile", "1")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-waiting/b5/cpu, * s"])
 
 
-def build():
-    with Path({folder!r}, "pids").open("a") as file:
-        file.write(f"{{os.getpid()}}\\n")
-    return torch.nn.Linear(3, 2).eval()
-
-
-def inputs(shape, seed):
-    return {{"input": torch.ones(shape["rows"], 3)}}
-
-
-def core(name, build):
-    return Core(
-        name=name,
-        system="a toy",
-        source="here",
-        presets={{"tiny": Preset(build, inputs, (Shape("r2", {{"rows": 2}}), Shape("r5", {{"rows": 5}})))}},
-        outputs=("y",),
-        work=lambda shape: Work("rows", shape["rows"]),
-        plan=ServingPlan(warmup=("r2",), served=("r2", "r5")),
-    )
-
-
-CORES = [core("whole", build), core("unbuilt", lambda: 1 // 0)]
-"""
-
-
-def test_graphs_that_were_counted_beforehand_are_not_counted_again(ways: Project) -> None:
-    """Two counts of a core: two graphs over its shapes (`dynamic=None` compiles the second batch anew, with an open
-    axis), of which the warm-up at the first shape leaves one to serving."""
-    ways.write("mycores/counted.py", COUNTED.format(folder=str(ways.path)))
-    asked = ("-m", "graphbreaks or recompiles", "--core", "whole", "--core", "unbuilt")
-    reports, said = [], []
-    for name, options in (("here", ()), ("ahead", ("--precompile", "2"))):
-        (ways.path / "pids").unlink(missing_ok=True)
-        result = ways.run(*asked, f"--graph-report={name}.json", *options)
-        result.assert_outcomes(passed=1, failed=3)
-        report = json.loads((ways.path / f"{name}.json").read_text())
-        reports.append({key: value for key, value in report.items() if key != "made"})
-        said.append([line for line in result.outlines if "serving compiles 1 more graphs" in line])
-        built = (ways.path / "pids").read_text().split()
-        assert (str(os.getpid()) in built) is (name == "here")
+def test_what_has_its_test_skipped_or_ends_the_process_does_no_harm(ways: Project) -> None:
+    asked = ("-m", "parity", "--variant", "way-skipped", "--variant", "way-leaving")
+    result = ways.run(*asked, "--precompile", "1")
+    result.assert_outcomes(skipped=1, failed=1)
     result.stdout.fnmatch_lines_random(
-        ["counted * of 4: whole/tiny/cpu/dynamic=None, * s", "counted * of 4: unbuilt/tiny/cpu/*, ZeroDivisionError: *"]
+        ["compiled * of 2: *, Skipped: not today", "compiled * of 2: *, SystemExit: no licence"]
     )
-    assert reports[0] == reports[1]
-    assert said[0] == said[1] != []
+
+
+def test_what_is_said_elsewhere_is_not_the_runs(ways: Project) -> None:
+    asked = ("-m", "parity", "--variant", "way-noted", "--precompile", "1", "--capture=no")
+    result = ways.pytester.runpytest_subprocess("--pyargs", "perf.suites", *asked)
+    result.assert_outcomes(passed=1)
+    here = (ways.path / "main").read_text()
+    assert [line for line in result.outlines if "noted by" in line] == [f"noted by {here}"]
+    assert len((ways.path / "pids").read_text().split()) == 2
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--setup-plan", "--setup-only"])
+def test_nothing_is_compiled_where_nothing_is_run(ways: Project, option: str) -> None:
+    ways.run("-m", "parity", "--variant", "way-noted", "--precompile", "1", option)
+    assert not (ways.path / "pids").exists()
 
 
 def test_what_does_not_build_there_is_met_again(ways: Project) -> None:
@@ -206,15 +223,20 @@ def test_what_fills_a_device_takes_turns(
     assert len(taken) == turns
 
 
-def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one() -> None:
+def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_and_the_largest_first() -> None:
     variants = {
         "eager-fp32": Variant("eager-fp32", lambda plan: None, family="eager"),  # type: ignore[arg-type,return-value]
         "any": Variant("any", lambda plan: None, family="compiled"),  # type: ignore[arg-type,return-value]
         "one": Variant("one", lambda plan: None, family="onnx", fixed_shape=True),  # type: ignore[arg-type,return-value]
     }
-    run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants))
-    cases = [Case("c", "tiny", variant, shape, "cpu") for variant in variants for shape in ("s", "t")]
-    assert [(case.variant, case.shape) for case in worth_it(run, cases)] == [("any", "s"), ("one", "s"), ("one", "t")]
+    presets = {core: SimpleNamespace(reference=of) for core, of in (("small", "float64"), ("large", "float32"))}
+    bench = SimpleNamespace(describe=lambda case: (None, presets[case.core], None, None))
+    run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants), workbench=bench)
+    cases = [Case(core, "p", variant, shape, "cpu") for core in presets for variant in variants for shape in ("s", "t")]
+    assert [(case.core, case.variant, case.shape) for case in worth_it(run, cases)] == [
+        *(("large", "any", "s"), ("large", "one", "s"), ("large", "one", "t")),
+        *(("small", "any", "s"), ("small", "one", "s"), ("small", "one", "t")),
+    ]
 
 
 def test_a_run_says_what_was_compiled_in_vain() -> None:
