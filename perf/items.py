@@ -9,6 +9,7 @@ import pytest
 
 from perf.contract import Case
 from perf.judge.verdict import BUDGETS
+from perf.modules import is_large
 from perf.session import Session
 
 ON_REQUEST = ("coldstart", "loading", "warmup")
@@ -55,13 +56,28 @@ def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:
             run.budgets[_key(item)] = mark.kwargs
 
 
+def beside_others(run: Session, item: pytest.Item) -> bool:
+    """Whether the test may run while others compile: it counts graphs, of a preset that leaves the card room."""
+    subject = _given(item).get("graph_subject") or _given(item).get("plan_subject")
+    return subject is not None and not is_large(run.catalogue.cores[subject.core].presets[subject.preset])
+
+
+def settle_before(run: Session, item: pytest.Item) -> None:
+    """Wait for those who compile, unless the test may run beside them."""
+    if not beside_others(run, item):
+        run.settle()
+
+
 def _rank(run: Session) -> Callable[[pytest.Item], tuple[int, int]]:
-    """All of one variant in a row, parity before speed, so that it is built once."""
+    """What may run while others compile comes first. Then all of one variant in a row, parity before speed, so that it
+    is built once."""
     order = {case: index for index, case in enumerate(run.cases)}
 
     def rank(item: pytest.Item) -> tuple[int, int]:
         case = _given(item).get("case")
-        return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0)) if case else (-1, 0)
+        if case is None:
+            return (-1, int(not beside_others(run, item)))
+        return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0))
 
     return rank
 

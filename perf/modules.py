@@ -25,6 +25,11 @@ def build_module(preset: Preset, device: str, dtype: str) -> nn.Module:
     return _finished(_built(preset, device), device, dtype)
 
 
+def is_large(preset: Preset) -> bool:
+    """Too large for a reference in float64, and so for much beside it on a card."""
+    return preset.reference != "float64"
+
+
 def weights_bytes(module: nn.Module) -> int:
     """Of its parameters and buffers."""
     return sum(tensor.nbytes for tensor in _tensors(module))

@@ -178,10 +178,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Nothing is measured while others compile: all but counting graphs waits."""
+    """Nothing is measured while others compile."""
     run = item.config.stash.get(SESSION, None)
-    if run is not None and not {"graph_subject", "plan_subject"} & set(getattr(item, "fixturenames", ())):
-        run.settle()
+    if run is not None and run.background is not None:
+        from perf.items import settle_before
+
+        settle_before(run, item)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -190,12 +192,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if run is None:
         return
     from perf.items import concerns_cases, to_run
+    from perf.precompile import begin
 
     run.asked = concerns_cases(session.items)
-    if run.options.precompile:
-        from perf.precompile import begin
-
-        begin(run, to_run(session), session.config.stash[GATE].again.tell)
+    begin(run, to_run(session), session.config.stash[GATE].again.tell)
 
 
 @pytest.fixture(scope="session")

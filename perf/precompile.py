@@ -22,7 +22,7 @@ from typing import Any
 from perf.contract import Case, Preset
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure.device import memory_bytes
-from perf.modules import build_module, weights_bytes
+from perf.modules import build_module, is_large, weights_bytes
 from perf.options import Options
 from perf.session import Session
 from perf.workbench import Workbench
@@ -57,8 +57,9 @@ class Compiled:
 
 
 def begin(run: Session, cases: Iterable[Case], tell: Callable[[str], object]) -> None:
-    """Start compiling those of `cases` that are worth it; the run waits for that in `Session.settle`."""
-    chosen = worth_it(run, cases)
+    """Where the options ask for it, start compiling those of `cases` that are worth it; the run waits for that in
+    `Session.settle`."""
+    chosen = worth_it(run, cases) if run.options.precompile else []
     if chosen:
         run.background = Precompiler(run.options, chosen, tell)
 
@@ -71,7 +72,7 @@ def worth_it(run: Session, cases: Iterable[Case]) -> list[Case]:
         if variant.family != UNCOMPILED:
             shape = case.shape if variant.fixed_shape else ""
             seen.setdefault((case.core, case.preset, case.variant, case.device, shape), case)
-    return sorted(seen.values(), key=lambda case: not _is_large(run.workbench.describe(case)[1]))
+    return sorted(seen.values(), key=lambda case: not is_large(run.workbench.describe(case)[1]))
 
 
 class Precompiler:
@@ -137,18 +138,13 @@ def compile_case(key: str) -> Compiled:
 
 def _fills(preset: Preset, dtype: str, device: str) -> bool:
     """By the weights alone, which are asked for where the preset is large."""
-    if not _is_large(preset):
+    if not is_large(preset):
         return False
     try:
         module = build_module(preset, "meta", dtype)
     except Exception:  # it reads values while it is built; what is that large, is built by a library that does not
         return False
     return FITS * weights_bytes(module) > memory_bytes(device)
-
-
-def _is_large(preset: Preset) -> bool:
-    """Too large for a reference in float64."""
-    return preset.reference != "float64"
 
 
 def _compiled(workbench: Workbench, case: Case) -> str:
@@ -159,9 +155,7 @@ def _compiled(workbench: Workbench, case: Case) -> str:
         return str(reason)
     except KeyboardInterrupt:
         raise
-    except (
-        BaseException
-    ) as error:  # what a core raises to have its test skipped, or to end the process, is no Exception
+    except BaseException as error:  # one that has its test skipped, or ends the process, is no Exception
         return first_line(error)
     finally:
         workbench.close()

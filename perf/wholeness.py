@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import torch
+from collections.abc import Sequence
 
 from perf.check.graphs import GraphReport, added_by
 from perf.check.graphs import count_graphs as counted
 from perf.contract import GraphSubject, Inputs, Preset
 from perf.errors import UnsupportedError, first_line
-from perf.measure.device import release
+from perf.modules import is_large
 from perf.runners import to_device
 from perf.session import Session
 from perf.store.counters import Counted
-
-Count = Callable[[Session, GraphSubject], GraphReport]
 
 
 def count_graphs(run: Session, subject: GraphSubject) -> str:
@@ -24,7 +20,9 @@ def count_graphs(run: Session, subject: GraphSubject) -> str:
     Raises:
         UnsupportedError: TorchDynamo itself fails on a core that is not meant to be one graph.
     """
-    core, report = run.catalogue.cores[subject.core], _found(run, subject, graphs)
+    core = run.catalogue.cores[subject.core]
+    with run.workbench.ledger.span("checking"):
+        report = graphs(run, subject)
     run.graphs[subject.key] = report
     run.counted[subject.key] = Counted(report.counters(), report.places())
     return "" if core.impure else _not_whole(report)
@@ -32,7 +30,8 @@ def count_graphs(run: Session, subject: GraphSubject) -> str:
 
 def check_plan(run: Session, subject: GraphSubject) -> str:
     """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
-    added = _found(run, subject, plan)
+    with run.workbench.ledger.span("checking"):
+        added = plan(run, subject)
     if not added.graphs:
         return ""
     guard = added.recompiles[0].guard if added.recompiles else "no guard named"
@@ -66,21 +65,7 @@ def served_in(preset: Preset) -> str:
     """The dtype in which graphs are counted: of what is too large for float64 the one in which it is served. In float32
     a call of FLUX's largest shape, 5.5e14 operations, would keep an H100 busy for 11 s; the graphs are the same.
     """
-    return "float32" if preset.reference == "float64" else "bfloat16"
-
-
-def _found(run: Session, subject: GraphSubject, count: Count) -> GraphReport:
-    """Where other processes have the card's memory meanwhile, it is counted once more when they have ended."""
-    try:
-        with run.workbench.ledger.span("checking"):
-            return count(run, subject)
-    except torch.OutOfMemoryError:
-        if run.background is None:
-            raise
-    run.settle()
-    release(subject.device)
-    with run.workbench.ledger.span("checking"):
-        return count(run, subject)
+    return "bfloat16" if is_large(preset) else "float32"
 
 
 def _preset(run: Session, subject: GraphSubject) -> Preset:

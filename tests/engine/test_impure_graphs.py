@@ -80,16 +80,3 @@ def test_graphs_of_a_large_preset_are_counted_in_bfloat16(
     SEEN.clear()
     count_graphs(session(tmp_path, "", Seeing, reference), SUBJECT)
     assert {(dtype, dtype)} == SEEN
-
-
-def test_a_card_that_compilers_have_filled_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A count that finds no memory is made once more when they have ended; where none compile, it fails at once."""
-    found = GraphReport(1, (), (), 0, 0, 1)
-    monkeypatch.setattr("perf.wholeness.counted", Mock(side_effect=[torch.OutOfMemoryError("full"), found]))
-    run, background = session(tmp_path, ""), Mock(wait=Mock(return_value=["a"]))
-    run.background = background
-    assert count_graphs(run, SUBJECT) == ""
-    assert (background.wait.call_count, run.background, run.compiled) == (1, None, {"a"})
-    monkeypatch.setattr("perf.wholeness.counted", Mock(side_effect=torch.OutOfMemoryError("full")))
-    with pytest.raises(torch.OutOfMemoryError):
-        count_graphs(run, SUBJECT)

@@ -18,8 +18,9 @@ import pytest
 from torch import nn
 
 from perf import precompile
-from perf.contract import Case, Preset, Variant
+from perf.contract import Case, GraphSubject, LoadSubject, Preset, Variant
 from perf.gate import Gate
+from perf.items import _rank, settle_before
 from perf.measure.ledger import Ledger
 from perf.outcome import Row
 from perf.precompile import worth_it
@@ -247,3 +248,28 @@ def test_a_run_says_what_was_compiled_in_vain() -> None:
     assert gate._cost()[1:] == ["compiled beforehand, and compiled again: 2 of 4, the first a"]
     run.compiled = {"b"}
     assert len(gate._cost()) == 1
+
+
+def test_the_graphs_of_what_is_large_wait_for_those_who_compile() -> None:
+    """They come last of all graphs, and no other test runs beside a compiler."""
+    presets = {
+        "tiny": Preset(nn.Identity, lambda shape, seed: {}, ()),
+        "full": Preset(nn.Identity, lambda s, x: {}, (), "float32"),
+    }
+    run: Any = Mock(catalogue=SimpleNamespace(cores={"c": SimpleNamespace(presets=presets)}), cases=[])
+
+    def item(**params: object) -> Any:
+        return SimpleNamespace(callspec=SimpleNamespace(params=params), get_closest_marker=lambda name: None)
+
+    large, small = (GraphSubject("c", preset, "cpu", None) for preset in ("full", "tiny"))
+    items = [
+        item(plan_subject=large),
+        item(graph_subject=small),
+        item(load_subject=LoadSubject("c", "tiny", "cpu", ".pt")),
+    ]
+    waited = []
+    for one in sorted(items, key=_rank(run)):
+        run.settle.reset_mock()
+        settle_before(run, one)
+        waited.append((next(iter(one.callspec.params)), run.settle.call_count))
+    assert waited == [("graph_subject", 0), ("plan_subject", 1), ("load_subject", 1)]
