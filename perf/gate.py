@@ -13,7 +13,7 @@ from perf.check.inductor import CACHE_NOTE, COMPILED
 from perf.confirm import Command
 from perf.contract import Skip
 from perf.errors import CoregateError
-from perf.judgement import Judgement, judge
+from perf.judgement import INTERRUPTED, Judgement, judge
 from perf.outcome import FAILING, LATENCY, Verdict, Word, undecided
 from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
@@ -30,7 +30,7 @@ from perf.store.benchmark_storage import Storage
 from perf.store.files import check_writable
 
 DEFAULT_STORAGE = "file://./.benchmarks"
-USAGE, UNDECIDED = CoregateError.exit_code, 6
+BROKEN_OFF, USAGE, UNDECIDED = 2, CoregateError.exit_code, 6
 
 
 @dataclass
@@ -80,10 +80,12 @@ class Gate:
     def comparing(self) -> bool:
         return bool(self.run.options.compare) or self.run.options.require_baseline
 
-    def finish(self) -> None:
-        """Judge, and keep pytest-benchmark's own table back where every benchmark is a case of ours."""
+    def finish(self, interrupted: bool = False) -> None:
+        """Judge, and keep pytest-benchmark's own table back where every benchmark is a case of ours. Who interrupts a
+        run does not wait for suspects to be measured again."""
         if self.comparing and self.baseline:
-            self.judged = judge(self.run, self.baseline, self.again)
+            looks = 0 if interrupted else self.run.options.confirm
+            self.judged = judge(self.run, self.baseline, self.again, looks)
         self.problems += [*self.judged.problems, *filter(None, [self.plain.storage.refused])]
         self._try(self.ratchet.finish)
         if self.run.rows and len(self.run.rows) == len(self.plain.benchmarks) and not self.plain.verbose:
@@ -102,6 +104,8 @@ class Gate:
         could not be told."""
         if status not in (0, 5):
             return status
+        if INTERRUPTED in self.judged.problems:
+            return BROKEN_OFF
         if self.ratchet.failed or any(found.word in FAILING for found in self.verdicts):
             return 1
         if self.run.options.require_baseline and not self.baseline:

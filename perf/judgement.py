@@ -27,6 +27,8 @@ from perf.store.baselines import Run
 Newest = Mapping[str, tuple[Row, Mapping[str, str]]]
 """By key, the newest accepted row, and the software of its run."""
 
+INTERRUPTED = "interrupted: no suspect was measured again"
+
 CHANGED = frozenset({Word.REGRESSED, Word.IMPROVED, Word.INCONCLUSIVE})
 
 
@@ -40,12 +42,12 @@ class Judgement:
     problems: list[str] = field(default_factory=list)
 
 
-def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
-    """Judge what `run` measured beside `baseline` (oldest first, at least one run). Suspects are measured again in as
-    many fresh processes as the run's `--confirm` says.
+def judge(run: Session, baseline: Sequence[Run], command: Command, looks: int) -> Judgement:
+    """Judge what `run` measured beside `baseline` (oldest first, at least one run). Suspects are measured again in
+    `looks` fresh processes.
     """
     comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
-    again, problems = _again(run, command, comparison.suspects())
+    again, problems = _again(run, command, comparison.suspects(), looks)
     notes = {key: [row.notes, *(rows[key].notes for rows in again if key in rows)] for key, row in run.rows.items()}
     newest = {
         key: (row, _with_code(before.software, before.commit))
@@ -62,15 +64,17 @@ def judge(run: Session, baseline: Sequence[Run], command: Command) -> Judgement:
     )
 
 
-def _again(run: Session, command: Command, keys: list[str]) -> tuple[list[Mapping[str, Row]], list[str]]:
+def _again(run: Session, command: Command, keys: list[str], looks: int) -> tuple[list[Mapping[str, Row]], list[str]]:
     """The rows of fresh processes, and what went wrong with them; a suspect that cannot be measured again stays one.
     This process waits on the card meanwhile."""
     run.workbench.close()
     try:
         with run.workbench.ledger.span("confirming"):
-            found = confirm(command, keys, run.options.confirm)
+            found = confirm(command, keys, looks)
     except CoregateError as error:
         return [], [str(error)]
+    except KeyboardInterrupt:
+        return [], [INTERRUPTED]
     return [dict(starmap(_undisturbed_by_us, rows.items())) for rows in found] if on_card() else found, []
 
 

@@ -232,7 +232,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     gate = session.config.stash.get(GATE, None)
     if gate is not None:
         gate.run.give_up()
-        gate.finish()
+        gate.finish(session.exitstatus == pytest.ExitCode.INTERRUPTED)
         session.exitstatus = gate.exit_status(int(session.exitstatus))
 
 

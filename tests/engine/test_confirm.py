@@ -56,6 +56,36 @@ def test_a_slowdown_of_the_first_process_alone_is_inconclusive(project: Project)
     result.stdout.fnmatch_lines(["*1 inconclusive", f"inconclusive: {KEY}: latency_s: again *provisional*"])
 
 
+INTERRUPTED = {
+    "in a test": "def pytest_runtest_teardown():\n    raise KeyboardInterrupt\n",
+    "in the second look": """
+        from types import SimpleNamespace
+        from perf import confirm
+
+
+        def run(*_, **options):
+            raise KeyboardInterrupt
+
+
+        confirm.subprocess = SimpleNamespace(run=run)
+    """,
+}
+
+
+@pytest.mark.parametrize("when", INTERRUPTED)
+def test_an_interrupted_run_says_what_it_measured_and_looks_no_further(project: Project, when: str) -> None:
+    recorded(project, 1e-9)
+    project.write("interrupting.py", INTERRUPTED[when])
+    suite = ("--pyargs", "perf.suites.test_latency", "--variant", "eager-fp32", "--benchmark-max-time=0.02")
+    asked = ("-p", "interrupting", "--benchmark-compare", "--confirm=1", "--report=report.md")
+    result = project.pytester.runpytest_subprocess(*suite, *asked)
+    assert result.ret == 2
+    told = (project.path / "report.md").read_text()
+    assert f"regressed: {KEY}: latency_s" in told
+    assert ("interrupted: no suspect was measured again" in told) is (when == "in the second look")
+    assert ("measuring again" in result.stdout.str()) is (when == "in the second look")
+
+
 def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:
     path = recorded(project, 1.0)
     noisy = json.loads(path.read_text())

@@ -116,8 +116,8 @@ def test_a_run_that_waits_on_the_card_does_not_disturb_its_own_second_look(
     monkeypatch.setattr(judgement, "on_card", lambda: on_card)
     ledger = SimpleNamespace(span=lambda name: nullcontext())
     bench = SimpleNamespace(close=lambda: None, ledger=ledger)
-    run: Any = SimpleNamespace(workbench=bench, options=SimpleNamespace(confirm=2))
-    rows, problems = judgement._again(run, Alone((), Path()), [KEY])
+    run: Any = SimpleNamespace(workbench=bench)
+    rows, problems = judgement._again(run, Alone((), Path()), [KEY], 2)
     assert (len(rows), problems) == (2, [])
     assert {disturbed(found[KEY].notes) for found in rows} == {why}
 
