@@ -4,10 +4,13 @@ alone."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from perf.store.baselines import read_run
 
 MARKS = "latency or coldstart or loading or warmup"
 QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "--traces=", "-m", MARKS)
+TIDYING_S = 5.0
+
 CARRIED = {
     "benchmark_min_rounds": "--benchmark-min-rounds",
     "benchmark_max_time": "--benchmark-max-time",
@@ -52,23 +57,43 @@ class Command:
             written = Path(scratch) / "run.json"
             chosen = [part for key in keys for part in ("--case", key)]
             command = [sys.executable, "-m", "pytest", *self.arguments, *QUIET, *chosen, f"--benchmark-json={written}"]
-            child = subprocess.run(command, cwd=self.folder, check=False, capture_output=True, text=True)
+            child = _run(command, self.folder)
             if not written.exists():
                 raise CoregateError(f"could not be measured again: {_what_it_said(child)}")
             return read_run(written).rows
 
 
-def confirm(command: Command, keys: Sequence[str], times: int) -> list[Mapping[str, Row]]:
+def _run(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """In a process group of its own: who breaks off ends what the process has started as well."""
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    try:
+        said = child.communicate()
+    except BaseException:
+        _end(child)
+        raise
+    return subprocess.CompletedProcess(command, child.returncode, *said)
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """It may tidy up, for a moment."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            child.communicate(timeout=TIDYING_S)
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def confirm(command: Command, keys: Sequence[str], times: int) -> Iterator[Mapping[str, Row]]:
     """Rows of `times` fresh processes, one after the other.
 
     Raises:
         CoregateError: a process wrote no run.
     """
-    found = []
     for number in range(1, 1 + times if keys else 0):
         command.tell(f"measuring again in a fresh process, {number} of {times}: {', '.join(keys)}")
-        found.append(command.measure(keys))
-    return found
+        yield command.measure(keys)
 
 
 def values(again: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], list[float]]:

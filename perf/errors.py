@@ -13,9 +13,16 @@ class UnsupportedError(Exception):
     """Raised by a variant's `build`: this core cannot run this way, and why, in one line. The case is then a skip."""
 
 
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # some cannot even say what they are
+        return ""
+
+
 def first_line(error: BaseException) -> str:
     """The first line that says something, with the kind of error, and where TorchDynamo stood if it is one of its."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = next((line.strip() for line in _said(error).splitlines() if line.strip()), "")
     frames = getattr(error, "real_stack", None)
     place = f" — {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}: {text}"[:300] + place

@@ -13,7 +13,8 @@ from perf.check.inductor import CACHE_NOTE, COMPILED
 from perf.confirm import Command
 from perf.contract import Skip
 from perf.errors import CoregateError
-from perf.judgement import INTERRUPTED, Judgement, judge
+from perf.interrupts import Interrupts
+from perf.judgement import Judgement, judge
 from perf.outcome import FAILING, LATENCY, Verdict, Word, undecided
 from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
@@ -44,6 +45,7 @@ class Gate:
     again: Command
     judged: Judgement = field(default_factory=Judgement)
     problems: list[str] = field(default_factory=list)
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
     @classmethod
     def open(cls, run: Session, plain: Any, again: Command) -> Gate:
@@ -80,12 +82,18 @@ class Gate:
     def comparing(self) -> bool:
         return bool(self.run.options.compare) or self.run.options.require_baseline
 
-    def finish(self, interrupted: bool = False) -> None:
-        """Judge, and keep pytest-benchmark's own table back where every benchmark is a case of ours. Who interrupts a
-        run does not wait for suspects to be measured again."""
+    def finish(self, status: int) -> int:
+        """Judge, and write what was asked for: the exit status, where pytest's own is `status`. Who interrupts a run,
+        before or while it finishes, does not wait for suspects to be measured again."""
+        self.run.give_up()
         if self.comparing and self.baseline:
-            looks = 0 if interrupted else self.run.options.confirm
-            self.judged = judge(self.run, self.baseline, self.again, looks)
+            looks = self.run.options.confirm if status != BROKEN_OFF else 0
+            self.judged = judge(self.run, self.baseline, self.again, looks, self.interrupts)
+        self._write()
+        return BROKEN_OFF if self.interrupts.seen else self.exit_status(status)
+
+    def _write(self) -> None:
+        """And keep pytest-benchmark's own table back where every benchmark is a case of ours."""
         self.problems += [*self.judged.problems, *filter(None, [self.plain.storage.refused])]
         self._try(self.ratchet.finish)
         if self.run.rows and len(self.run.rows) == len(self.plain.benchmarks) and not self.plain.verbose:
@@ -104,8 +112,6 @@ class Gate:
         could not be told."""
         if status not in (0, 5):
             return status
-        if INTERRUPTED in self.judged.problems:
-            return BROKEN_OFF
         if self.ratchet.failed or any(found.word in FAILING for found in self.verdicts):
             return 1
         if self.run.options.require_baseline and not self.baseline:

@@ -32,7 +32,8 @@ def to_run(session: pytest.Session) -> list[Case]:
     option = session.config.option
     if option.collectonly or option.setuponly or option.setupplan or hasattr(session.config, "workerinput"):
         return []
-    cases = [item for item in session.items if "case" in _given(item) and not item.get_closest_marker("skip")]
+    spared = ("skip", *ON_REQUEST)  # what is asked for runs in processes of its own, with caches of their own
+    cases = [item for item in session.items if "case" in _given(item) and not any(map(item.get_closest_marker, spared))]
     return list(dict.fromkeys(_given(item)["case"] for item in cases))
 
 

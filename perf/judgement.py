@@ -4,6 +4,7 @@ named."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 
@@ -11,6 +12,7 @@ from perf.confirm import Command, confirm, values
 from perf.contract import Case
 from perf.disturbance import but_one
 from perf.errors import CoregateError
+from perf.interrupts import Interrupts
 from perf.judge import verdict
 from perf.judge.controls import excuse, moved, said
 from perf.judge.counters import judge_bound, software_moved
@@ -27,8 +29,6 @@ from perf.store.baselines import Run
 Newest = Mapping[str, tuple[Row, Mapping[str, str]]]
 """By key, the newest accepted row, and the software of its run."""
 
-INTERRUPTED = "interrupted: no suspect was measured again"
-
 CHANGED = frozenset({Word.REGRESSED, Word.IMPROVED, Word.INCONCLUSIVE})
 
 
@@ -42,12 +42,12 @@ class Judgement:
     problems: list[str] = field(default_factory=list)
 
 
-def judge(run: Session, baseline: Sequence[Run], command: Command, looks: int) -> Judgement:
+def judge(run: Session, baseline: Sequence[Run], command: Command, looks: int, interrupts: Interrupts) -> Judgement:
     """Judge what `run` measured beside `baseline` (oldest first, at least one run). Suspects are measured again in
-    `looks` fresh processes.
+    `looks` fresh processes, unless that is interrupted.
     """
     comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
-    again, problems = _again(run, command, comparison.suspects(), looks)
+    again, problems = _again(run, command, comparison.suspects(), looks, interrupts)
     notes = {key: [row.notes, *(rows[key].notes for rows in again if key in rows)] for key, row in run.rows.items()}
     newest = {
         key: (row, _with_code(before.software, before.commit))
@@ -64,18 +64,23 @@ def judge(run: Session, baseline: Sequence[Run], command: Command, looks: int) -
     )
 
 
-def _again(run: Session, command: Command, keys: list[str], looks: int) -> tuple[list[Mapping[str, Row]], list[str]]:
+def _again(
+    run: Session, command: Command, keys: list[str], looks: int, interrupts: Interrupts
+) -> tuple[list[Mapping[str, Row]], list[str]]:
     """The rows of fresh processes, and what went wrong with them; a suspect that cannot be measured again stays one.
     This process waits on the card meanwhile."""
     run.workbench.close()
+    found: list[Mapping[str, Row]] = []
+    problems: list[str] = []
     try:
-        with run.workbench.ledger.span("confirming"):
-            found = confirm(command, keys, looks)
+        with interrupts.heard() if keys and looks else nullcontext(), run.workbench.ledger.span("confirming"):
+            found.extend(confirm(command, keys, looks))
     except CoregateError as error:
-        return [], [str(error)]
+        problems.append(str(error))
     except KeyboardInterrupt:
-        return [], [INTERRUPTED]
-    return [dict(starmap(_undisturbed_by_us, rows.items())) for rows in found] if on_card() else found, []
+        interrupts.seen = True
+        problems.append(f"interrupted: suspects were measured again {len(found)} times, {looks} were asked for")
+    return [dict(starmap(_undisturbed_by_us, rows.items())) for rows in found] if on_card() else found, problems
 
 
 def _undisturbed_by_us(key: str, row: Row) -> tuple[str, Row]:

@@ -140,6 +140,26 @@ def _add_files(group: pytest.OptionGroup) -> None:
 
 
 def read_options(config: pytest.Config) -> Options:
+    """As the command line and the configuration have them.
+
+    Raises:
+        CoregateError: a value that means nothing, or a comparison that could not be.
+    """
+    options = _read(config)
+    if options.active and options.compare:
+        _refuse_silence(config.option)
+    return options
+
+
+def _refuse_silence(option: argparse.Namespace) -> None:
+    """pytest-benchmark passes in silence where nothing was measured; a comparison that cannot be is a usage error."""
+    if getattr(option, "dist", "no") != "no":
+        raise CoregateError("--benchmark-compare under xdist measures nothing: run it without -n")
+    if option.benchmark_disable or option.benchmark_skip:
+        raise CoregateError("--benchmark-compare with benchmarks off measures nothing: drop --benchmark-disable/-skip")
+
+
+def _read(config: pytest.Config) -> Options:
     option = config.option
     root = config.rootpath
     return Options(

@@ -55,20 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     if options.active:
         config.stash[OPTIONS] = options
-        _refuse_silence(config, options)
         config.option.benchmark_compare = None
-
-
-def _refuse_silence(config: pytest.Config, options: Options) -> None:
-    """pytest-benchmark passes in silence where nothing was measured; a comparison that cannot be is a usage error."""
-    if not options.compare:
-        return
-    if getattr(config.option, "dist", "no") != "no":
-        raise pytest.UsageError("--benchmark-compare under xdist measures nothing: run it without -n")
-    if config.option.benchmark_disable or config.option.benchmark_skip:
-        raise pytest.UsageError(
-            "--benchmark-compare with benchmarks off measures nothing: drop --benchmark-disable/-skip"
-        )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -228,12 +215,24 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         pytest.exit(str(problem), returncode=problem.exit_code)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """After the last test SIGINT waits until what was measured is written."""
+    try:
+        return (yield)
+    finally:
+        if GATE in session.config.stash:
+            session.config.stash[GATE].interrupts.hold()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if GATE in config.stash:
+        config.stash[GATE].interrupts.release()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    gate = session.config.stash.get(GATE, None)
-    if gate is not None:
-        gate.run.give_up()
-        gate.finish(session.exitstatus == pytest.ExitCode.INTERRUPTED)
-        session.exitstatus = gate.exit_status(int(session.exitstatus))
+    if GATE in session.config.stash:
+        session.exitstatus = session.config.stash[GATE].finish(int(session.exitstatus))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

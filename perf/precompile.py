@@ -25,7 +25,6 @@ from perf.measure.device import memory_bytes
 from perf.modules import build_module, is_large, weights_bytes
 from perf.options import Options
 from perf.session import Session
-from perf.workbench import Workbench
 
 UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""
@@ -33,6 +32,9 @@ UNCOMPILED = "eager"
 FITS = 4
 """What would not fit so often into a device's memory is compiled alone of its kind: beside its weights a compiler holds
 activations, and copies of what it tunes."""
+
+
+GRACE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,9 @@ class Precompiler:
         """At once, whatever is being compiled: else the pool would wait for it."""
         for child in self._own:
             child.terminate()
+        for child in self._own:
+            child.join(GRACE_S)
+            child.kill()  # of those that have ended, nothing
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -127,13 +132,23 @@ def _end_with(sentinel: int) -> None:
 
 
 def compile_case(key: str) -> Compiled:
-    """In one of the processes."""
-    workbench, case = _HERE[0].session.workbench, Case.parse(key)
+    """In one of the processes. Built and called as parity does, so that the same is compiled; what is raised is a
+    reason, also what has a test skipped or ends a process, and is no `Exception`."""
+    workbench, case, begun, why = _HERE[0].session.workbench, Case.parse(key), perf_counter(), ""
     _, preset, variant, _ = workbench.describe(case)
-    with _HERE[0].turn if _fills(preset, variant.dtype, case.device) else nullcontext():
-        begun = perf_counter()
-        why = _compiled(workbench, case)
-        return Compiled(key, perf_counter() - begun, why)
+    try:
+        with _HERE[0].turn if _fills(preset, variant.dtype, case.device) else nullcontext():
+            begun = perf_counter()
+            workbench.first_outputs(case)
+    except (UnsupportedError, CoregateError) as reason:
+        why = str(reason)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        why = first_line(error)
+    finally:
+        workbench.close()
+    return Compiled(key, perf_counter() - begun, why)
 
 
 def _fills(preset: Preset, dtype: str, device: str) -> bool:
@@ -145,18 +160,3 @@ def _fills(preset: Preset, dtype: str, device: str) -> bool:
     except Exception:  # it reads values while it is built; what is that large, is built by a library that does not
         return False
     return FITS * weights_bytes(module) > memory_bytes(device)
-
-
-def _compiled(workbench: Workbench, case: Case) -> str:
-    """Why it did not build, if it did not. It is built and called as parity does, so that the same is compiled."""
-    try:
-        workbench.first_outputs(case)
-    except (UnsupportedError, CoregateError) as reason:
-        return str(reason)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # one that has its test skipped, or ends the process, is no Exception
-        return first_line(error)
-    finally:
-        workbench.close()
-    return ""

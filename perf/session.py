@@ -110,10 +110,10 @@ class Session:
 
     def settle(self) -> None:
         """Wait for what is done in the background, before anything is measured."""
-        if self.background is not None:
+        background, self.background = self.background, None
+        if background is not None:
             with self.workbench.ledger.span("precompiling"):
-                self.compiled.update(self.background.wait())
-            self.background = None
+                self.compiled.update(background.wait())
 
     def give_up(self) -> None:
         """Stop what is still done in the background: the run has ended."""
@@ -203,6 +203,7 @@ class Session:
         return workload(core, variant, shape, self.workbench.timed_inputs(case))
 
     def timed_controls(self) -> dict[str, float]:
-        """Seconds by control, of this run; they are timed once more when this is first asked."""
+        """Seconds by control, of this run; they are timed once more when this is first asked, beside no compiler."""
+        self.give_up()
         with self.workbench.ledger.span("controls"):
             return self.controls.finish()

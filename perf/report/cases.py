@@ -38,17 +38,19 @@ def case_table(
 
 
 def _by_case(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:
-    """The verdict that stands for each timed case: one that fails, a time before anything else; else its latency's, or,
-    where noise hides what that is and kernel time decides, that one's. What a case is started or loaded for has a key
-    of its own, and no line here."""
+    """The verdict that stands for each timed case: one that fails, or leaves the run open, a time before anything else;
+    else its latency's, or, where noise hides what that is and kernel time decides, that one's. What a case is started
+    or loaded for has a key of its own, and no line here."""
     still_open = undecided(verdicts)
 
-    def rank(found: Verdict) -> tuple[bool, bool, bool, bool]:
+    def rank(found: Verdict) -> tuple[bool, bool, bool, bool, bool]:
         hidden = found.word is Word.INCONCLUSIVE and found not in still_open
-        return found.word not in FAILING, hidden, found.metric != LATENCY, found.metric != KERNEL_TIME
+        weight = found.word not in FAILING, found not in still_open
+        return *weight, hidden, found.metric != LATENCY, found.metric != KERNEL_TIME
 
-    telling = [found for found in verdicts if found.metric in (LATENCY, KERNEL_TIME) or found.word in FAILING]
-    lines = [found for found in telling if "#" not in found.key]
+    heavy = (found for found in verdicts if found.word in FAILING or found in still_open)
+    times = (found for found in verdicts if found.metric in (LATENCY, KERNEL_TIME))
+    lines = [found for found in (*heavy, *times) if "#" not in found.key]
     return {found.key: found for found in sorted(lines, key=rank, reverse=True)}
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import time
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_benchmark.utils import NameWrapper
 
-from perf.confirm import Command, confirm, values
+from perf.confirm import Command, _run, confirm, values
 from perf.errors import CoregateError
+from perf.interrupts import Interrupts
 from perf.outcome import Row
 from perf.plugin import OPTIONS, _again
 
@@ -57,17 +62,31 @@ def test_a_slowdown_of_the_first_process_alone_is_inconclusive(project: Project)
 
 
 INTERRUPTED = {
-    "in a test": "def pytest_runtest_teardown():\n    raise KeyboardInterrupt\n",
+    "in a test": """
+        def pytest_runtest_teardown():
+            raise KeyboardInterrupt
+    """,
+    "while it finishes": """
+        import os
+        import signal
+
+
+        def pytest_benchmark_update_machine_info(config, machine_info):
+            os.kill(os.getpid(), signal.SIGINT)
+    """,
     "in the second look": """
-        from types import SimpleNamespace
+        import os
+        import signal
+        import time
         from perf import confirm
 
 
-        def run(*_, **options):
-            raise KeyboardInterrupt
+        def run(*_):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
 
 
-        confirm.subprocess = SimpleNamespace(run=run)
+        confirm._run = run
     """,
 }
 
@@ -77,13 +96,65 @@ def test_an_interrupted_run_says_what_it_measured_and_looks_no_further(project: 
     recorded(project, 1e-9)
     project.write("interrupting.py", INTERRUPTED[when])
     suite = ("--pyargs", "perf.suites.test_latency", "--variant", "eager-fp32", "--benchmark-max-time=0.02")
-    asked = ("-p", "interrupting", "--benchmark-compare", "--confirm=1", "--report=report.md")
+    asked = (
+        "-p",
+        "interrupting",
+        "--benchmark-compare",
+        "--confirm=1",
+        "--report=report.md",
+        "--benchmark-json=j.json",
+    )
     result = project.pytester.runpytest_subprocess(*suite, *asked)
     assert result.ret == 2
     told = (project.path / "report.md").read_text()
     assert f"regressed: {KEY}: latency_s" in told
-    assert ("interrupted: no suspect was measured again" in told) is (when == "in the second look")
+    assert len(json.loads((project.path / "j.json").read_text())["benchmarks"]) == 1
+    broken_off = "interrupted: suspects were measured again 0 times, 1 were asked for"
+    assert (broken_off in told) is (when != "in a test")
     assert ("measuring again" in result.stdout.str()) is (when == "in the second look")
+
+
+CHILD = """
+import subprocess
+import sys
+from pathlib import Path
+
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "grandchild-of-{name}"])
+Path({path!r}).touch()
+import time
+time.sleep(600)
+"""
+
+
+def test_who_breaks_a_second_look_off_ends_what_it_has_started(tmp_path: Path) -> None:
+    """By a real signal, while the process and one that it has started are at work."""
+    name, started = tmp_path.name, tmp_path / "started"
+    code = CHILD.format(name=name, path=str(started))
+
+    def interrupt() -> None:
+        while not started.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupts = Interrupts()
+    interrupts.hold()
+    Thread(target=interrupt).start()
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts.heard():
+            _run([sys.executable, "-c", code], tmp_path)
+    finally:
+        interrupts.release()
+    assert interrupts.seen
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"grandchild-of-{name}" in _command(path)]
+    assert left == []
+
+
+def _command(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:
@@ -120,12 +191,12 @@ class Scripted(Command):
 def test_values_come_by_key_and_metric_in_the_order_of_the_processes() -> None:
     answers = [{"a": Row("a", {"latency_s": 1.0, "device_s": 2.0})}, {"a": Row("a", {"latency_s": 3.0})}]
     command = Scripted(answers)
-    assert values(confirm(command, ["a"], 2)) == {("a", "latency_s"): [1.0, 3.0], ("a", "device_s"): [2.0]}
+    assert values(list(confirm(command, ["a"], 2))) == {("a", "latency_s"): [1.0, 3.0], ("a", "device_s"): [2.0]}
     assert command.said == [f"measuring again in a fresh process, {i} of 2: a" for i in (1, 2)]
 
 
 def test_without_a_suspect_no_process_is_started() -> None:
-    assert confirm(Scripted([]), [], 2) == []
+    assert list(confirm(Scripted([]), [], 2)) == []
 
 
 def test_what_decides_a_number_is_asked_of_the_fresh_process_as_well() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +19,9 @@ from torch import nn
 
 from perf import precompile
 from perf.contract import Case, GraphSubject, LoadSubject, Preset, Variant
+from perf.errors import first_line
 from perf.gate import Gate
-from perf.items import _rank, settle_before
+from perf.items import _rank, settle_before, to_run
 from perf.measure.ledger import Ledger
 from perf.outcome import Row
 from perf.precompile import worth_it
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 PIDS = """
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -60,6 +62,11 @@ def endless(plan):
     time.sleep(300)
 
 
+def stubborn(plan):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    endless(plan)
+
+
 def waiting(plan):
     for _ in range(600):
         if Path({folder!r}, "built").exists():
@@ -81,6 +88,7 @@ BUILDS = {{
     "broken": broken,
     "killed": killed,
     "endless": endless,
+    "stubborn": stubborn,
     "waiting": waiting,
     "skipped": skipped,
     "leaving": leaving,
@@ -170,9 +178,11 @@ def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
     result.stdout.fnmatch_lines(["a compiling process was killed: what is left is compiled when its turn comes"])
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_takes_its_compiling_processes_with_it(ways: Project, how: signal.Signals) -> None:
-    command = [sys.executable, "-m", "pytest", "-m", "parity", "--variant", "way-endless", "--precompile", "1"]
+@pytest.mark.parametrize(
+    ("how", "way"), [(signal.SIGKILL, "endless"), (signal.SIGINT, "endless"), (signal.SIGINT, "stubborn")]
+)
+def test_a_run_takes_its_compiling_processes_with_it(ways: Project, how: signal.Signals, way: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-m", "parity", "--variant", f"way-{way}", "--precompile", "1"]
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
     run = subprocess.Popen(
         [*command, "--pyargs", "perf.suites"], cwd=ways.path, stdout=subprocess.DEVNULL, preexec_fn=heard
@@ -224,6 +234,20 @@ def test_what_fills_a_device_takes_turns(
     assert len(taken) == turns
 
 
+def test_what_ends_a_process_while_a_large_preset_is_asked_for_its_size_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build() -> nn.Module:
+        raise SystemExit("no licence")
+
+    preset = Preset(build, lambda shape, seed: {}, (), reference="float32")
+    variant = Variant("any", lambda plan: None)  # type: ignore[arg-type,return-value]
+    bench = Mock(describe=lambda case: (None, preset, variant, None))
+    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), nullcontext())])
+    assert precompile.compile_case("c/full/any/s/cpu").why == "SystemExit: no licence"
+    assert bench.close.call_count == 1
+
+
 def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_and_the_largest_first() -> None:
     variants = {
         "eager-fp32": Variant("eager-fp32", lambda plan: None, family="eager"),  # type: ignore[arg-type,return-value]
@@ -273,3 +297,23 @@ def test_the_graphs_of_what_is_large_wait_for_those_who_compile() -> None:
         settle_before(run, one)
         waited.append((next(iter(one.callspec.params)), run.settle.call_count))
     assert waited == [("graph_subject", 0), ("plan_subject", 1), ("load_subject", 1)]
+
+
+def test_an_error_that_cannot_say_what_it_is_has_its_kind() -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no str")
+
+    assert first_line(MuteError()) == "MuteError: "
+
+
+def test_what_runs_in_processes_of_its_own_is_not_compiled_beforehand() -> None:
+    def item(variant: str, *marks: str) -> Any:
+        case = Case("c", "p", variant, "s", "cpu")
+        found = SimpleNamespace(params={"case": case})
+        return SimpleNamespace(callspec=found, get_closest_marker=lambda name: name if name in marks else None)
+
+    option = SimpleNamespace(collectonly=False, setuponly=False, setupplan=False)
+    items = [item("a", "latency"), item("b", "coldstart"), item("c", "skip"), item("a", "parity")]
+    session: Any = SimpleNamespace(config=SimpleNamespace(option=option), items=items)
+    assert [case.variant for case in to_run(session)] == ["a"]

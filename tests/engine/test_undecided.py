@@ -12,6 +12,7 @@ import pytest
 from perf import judgement
 from perf.confirm import Command
 from perf.disturbance import but_one, disturbed
+from perf.interrupts import Interrupts
 from perf.judge.verdict import compare
 from perf.outcome import Row, Verdict, Word, undecided
 from perf.report.cases import case_table
@@ -86,6 +87,7 @@ def test_the_table_shows_what_decides() -> None:
         ([latency(hidden=True), kernels(Word.SAME)], "device_s 2 ms (+5.0%)  same"),
         ([latency(hidden=True), kernels(Word.REGRESSED)], "device_s 2 ms (+5.0%)  regressed"),
         ([latency(hidden=False), kernels(Word.SAME)], "10 ms (+20.0%)  inconclusive"),
+        ([latency(hidden=False, word=Word.SAME), kernels(Word.INCONCLUSIVE)], "device_s 2 ms (+5.0%)  inconclusive"),
         ([latency(hidden=False, word=Word.SAME), kernels(Word.SAME)], "10 ms (+20.0%)  same"),
     ):
         table = case_table(rows, verdicts, {})
@@ -117,7 +119,7 @@ def test_a_run_that_waits_on_the_card_does_not_disturb_its_own_second_look(
     ledger = SimpleNamespace(span=lambda name: nullcontext())
     bench = SimpleNamespace(close=lambda: None, ledger=ledger)
     run: Any = SimpleNamespace(workbench=bench)
-    rows, problems = judgement._again(run, Alone((), Path()), [KEY], 2)
+    rows, problems = judgement._again(run, Alone((), Path()), [KEY], 2, Interrupts())
     assert (len(rows), problems) == (2, [])
     assert {disturbed(found[KEY].notes) for found in rows} == {why}
 

@@ -124,13 +124,20 @@ def test_zero_is_no_time_and_is_not_judged(now: float, before: float) -> None:
     assert [verdict.word for verdict in found] == ([] if now == 0 else [Word.NEW])
 
 
-@pytest.mark.parametrize(("own", "judged"), [(7.0, "peak_bytes"), (0.0, "nvml_peak_bytes")])
-def test_what_the_process_holds_on_the_card_stands_in_for_what_the_allocator_does_not_see(
-    own: float, judged: str
-) -> None:
-    kept = {"k": Row("k", {"peak_bytes": own, "nvml_peak_bytes": 900.0}, workload="w")}
-    found = judge([Row("k", {"peak_bytes": own, "nvml_peak_bytes": 977.0}, workload="w")], [kept])
-    assert [verdict.metric for verdict in found] == [judged]
+@pytest.mark.parametrize(
+    ("held", "now", "word"),
+    [
+        (900e6, 1160e6, Word.SAME),
+        (900e6, 1180e6, Word.REGRESSED),
+        (24e9, 25.1e9, Word.SAME),
+        (24e9, 25.3e9, Word.REGRESSED),
+    ],
+)
+def test_what_a_process_holds_on_the_card_may_grow_by_what_cuda_loads(held: float, now: float, word: Word) -> None:
+    """256 MiB are 268 MB, and 5 % of 24 GB are 1.2 GB."""
+    kept = {"k": Row("k", {"nvml_peak_bytes": held}, workload="w")}
+    (found,) = judge([Row("k", {"nvml_peak_bytes": now}, workload="w")], [kept])
+    assert found.word is word
 
 
 def test_no_run_with_the_case_is_new() -> None:
