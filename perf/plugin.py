@@ -164,8 +164,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Nothing is measured while others compile."""
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Nothing is measured while others compile. What is said of that is not the test's: its setup would capture it."""
     run = item.config.stash.get(SESSION, None)
     if run is not None and run.background is not None:
         from perf.items import settle_before

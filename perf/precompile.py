@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from threading import Thread
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 
 from perf.contract import Case, Preset
@@ -87,8 +89,9 @@ class Precompiler:
         context = multiprocessing.get_context("spawn")
         self._tell = tell
         others = multiprocessing.active_children()
-        self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, context.Lock()))
-        self._futures = [self._pool.submit(compile_case, case.key) for case in cases]
+        with _without_main():
+            self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, context.Lock()))
+            self._futures = [self._pool.submit(compile_case, case.key) for case in cases]
         self._own = [child for child in multiprocessing.active_children() if child not in others]
 
     def wait(self) -> Iterator[str]:
@@ -112,6 +115,18 @@ class Precompiler:
             child.join(GRACE_S)
             child.kill()  # of those that have ended, nothing
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A process that is spawned within does not run the user's script again, which may have no guard around
+    `pytest.main`."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _begin(options: Options, turn: AbstractContextManager[Any]) -> None:

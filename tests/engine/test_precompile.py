@@ -160,6 +160,15 @@ def test_what_is_said_elsewhere_is_not_the_runs(ways: Project) -> None:
     assert len((ways.path / "pids").read_text().split()) == 2
 
 
+def test_a_script_that_runs_pytest_is_not_run_again_by_those_who_compile(ways: Project) -> None:
+    asked = ["--pyargs", "perf.suites", "-m", "parity", "--variant", "way-noted", "--precompile", "1"]
+    ways.write("go.py", f"open('runs', 'a').write('x')\nimport pytest\nraise SystemExit(pytest.main({asked}))\n")
+    found = ways.pytester.run(sys.executable, "go.py")
+    assert found.ret == 0
+    found.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu, * s"])
+    assert (ways.path / "runs").read_text() == "x"
+
+
 @pytest.mark.parametrize("option", ["--collect-only", "--setup-plan", "--setup-only"])
 def test_nothing_is_compiled_where_nothing_is_run(ways: Project, option: str) -> None:
     ways.run("-m", "parity", "--variant", "way-noted", "--precompile", "1", option)
