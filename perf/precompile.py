@@ -157,9 +157,7 @@ def compile_case(key: str) -> Compiled:
             workbench.first_outputs(case)
     except (UnsupportedError, CoregateError) as reason:
         why = str(reason)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
+    except BaseException as error:  # the run's own SIGINT is the run's to hear
         why = first_line(error)
     finally:
         workbench.close()

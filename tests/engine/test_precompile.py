@@ -243,17 +243,18 @@ def test_what_fills_a_device_takes_turns(
     assert len(taken) == turns
 
 
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
 def test_what_ends_a_process_while_a_large_preset_is_asked_for_its_size_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]
 ) -> None:
     def build() -> nn.Module:
-        raise SystemExit("no licence")
+        raise ending("no licence")
 
     preset = Preset(build, lambda shape, seed: {}, (), reference="float32")
     variant = Variant("any", lambda plan: None)  # type: ignore[arg-type,return-value]
     bench = Mock(describe=lambda case: (None, preset, variant, None))
     monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), nullcontext())])
-    assert precompile.compile_case("c/full/any/s/cpu").why == "SystemExit: no licence"
+    assert precompile.compile_case("c/full/any/s/cpu").why == f"{ending.__name__}: no licence"
     assert bench.close.call_count == 1
 
 
