@@ -10,7 +10,8 @@ import pytest
 from perf.contract import Case
 from perf.judge.verdict import BUDGETS
 from perf.modules import is_large
-from perf.session import Session
+from perf.session import Question, Session
+from perf.wholeness import graphs, plan
 
 ON_REQUEST = ("coldstart", "loading", "warmup")
 PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3, "test_warmup": 4}
@@ -27,14 +28,26 @@ def chosen(run: Session, items: Iterable[pytest.Item], words: Sequence[str]) -> 
 
 
 def to_run(session: pytest.Session) -> list[Case]:
-    """The cases that will run, each once, in their order; those that are skipped are none. None at all where nothing is
-    run, nor in xdist's workers, which do not know what falls to them."""
+    """The cases that will run, each once, in their order; those that are skipped are none."""
+    spared = ("skip", *ON_REQUEST)  # what is asked for runs in processes of its own, with caches of their own
+    items = [item for item in _running(session) if "case" in _given(item)]
+    cases = [item for item in items if not any(map(item.get_closest_marker, spared))]
+    return list(dict.fromkeys(_given(item)["case"] for item in cases))
+
+
+def questions(run: Session, session: pytest.Session) -> list[Question]:
+    """What will be counted that may be counted while others compile, in its order."""
+    counts = {"graph_subject": graphs, "plan_subject": plan}
+    beside = [item for item in _running(session) if beside_others(run, item) and not item.get_closest_marker("skip")]
+    return [(counts[name], subject) for item in beside for name, subject in _given(item).items() if name in counts]
+
+
+def _running(session: pytest.Session) -> list[pytest.Item]:
+    """None where nothing is run, nor in xdist's workers, which do not know what falls to them."""
     option = session.config.option
     if option.collectonly or option.setuponly or option.setupplan or hasattr(session.config, "workerinput"):
         return []
-    spared = ("skip", *ON_REQUEST)  # what is asked for runs in processes of its own, with caches of their own
-    cases = [item for item in session.items if "case" in _given(item) and not any(map(item.get_closest_marker, spared))]
-    return list(dict.fromkeys(_given(item)["case"] for item in cases))
+    return session.items
 
 
 def concerns_cases(items: Iterable[pytest.Item]) -> bool:

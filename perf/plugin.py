@@ -178,11 +178,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     run = session.config.stash.get(SESSION, None)
     if run is None:
         return
-    from perf.items import concerns_cases, to_run
+    from perf.items import concerns_cases, questions, to_run
     from perf.precompile import begin
 
     run.asked = concerns_cases(session.items)
-    begin(run, to_run(session), session.config.stash[GATE].again.tell)
+    begin(run, to_run(session), questions(run, session), session.config.stash[GATE].again.tell)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 """What compiles is compiled before anything is timed, by several processes at once, into the caches that the run reads.
 
 Most of a compiled case's time is its compiler's, on one core while the others idle; but a compiler beside a measurement
-would be measured too. So it happens before: each process builds a case, calls it once, and gives it up again. Meanwhile
-the run does what it does not time: it counts graphs, where there are any to count.
+would be measured too. So it happens before: each process builds a case, calls it once, and gives it up again. Graphs,
+which nothing times either, are counted meanwhile: by the run itself from the first on, and from the last by processes
+that have nothing left to compile.
 """
 
 from __future__ import annotations
@@ -10,41 +11,40 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from threading import Thread
 from time import perf_counter
 from types import ModuleType
-from typing import Any
 
-from perf.contract import Case, Preset
+from perf.check.graphs import GraphReport
+from perf.contract import Case, GraphSubject
 from perf.errors import CoregateError, UnsupportedError, first_line
-from perf.measure.device import memory_bytes
-from perf.modules import build_module, is_large, weights_bytes
+from perf.measure.device import memory_bytes, release
+from perf.modules import is_large, weights_bytes
 from perf.options import Options
-from perf.session import Session
+from perf.room import Room
+from perf.session import Count, Question, Session
 
 UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""
 
-FITS = 4
-"""What would not fit so often into a device's memory is compiled alone of its kind: beside its weights a compiler holds
-activations, and copies of what it tunes."""
-
+SHARE = 0.85
+"""Of a device's memory, which large presets may fill together; the rest is for the small ones beside them."""
 
 GRACE_S = 2.0
 
 
 @dataclass(frozen=True)
 class Here:
-    """In a process that compiles: its session, and what all processes take turns by."""
+    """In a process that compiles: its session, and the room that all processes share."""
 
     session: Session
-    turn: AbstractContextManager[Any]
+    room: Room
 
 
 _HERE: list[Here] = []
@@ -60,39 +60,74 @@ class Compiled:
     why: str = ""
 
 
-def begin(run: Session, cases: Iterable[Case], tell: Callable[[str], object]) -> None:
-    """Where the options ask for it, start compiling those of `cases` that are worth it; the run waits for that in
-    `Session.settle`."""
-    chosen = worth_it(run, cases) if run.options.precompile else []
-    if chosen:
-        run.background = Precompiler(run.options, chosen, tell)
+def begin(run: Session, cases: Iterable[Case], questions: Iterable[Question], tell: Callable[[str], object]) -> None:
+    """Where the options ask for it, start compiling those of `cases` that are worth it, and counting what `questions`
+    ask; the run waits for the compilers in `Session.settle`."""
+    if not run.options.precompile:
+        return
+    chosen, asked = worth_it(run, cases), list(questions)
+    if chosen or asked:
+        run.background = Precompiler(run.options, chosen, asked, tell)
 
 
-def worth_it(run: Session, cases: Iterable[Case]) -> list[Case]:
-    """Those with something to compile, each variant of a preset once; the largest presets first."""
+def worth_it(run: Session, cases: Iterable[Case]) -> dict[Case, int]:
+    """Those with something to compile, each variant of a preset once, and the bytes of a large preset's weights in
+    float32, in which they are drawn; the largest first, since they wait for room."""
     seen: dict[tuple[str, ...], Case] = {}
     for case in cases:
         variant = run.catalogue.variants[case.variant]
         if variant.family != UNCOMPILED:
             shape = case.shape if variant.fixed_shape else ""
             seen.setdefault((case.core, case.preset, case.variant, case.device, shape), case)
-    return sorted(seen.values(), key=lambda case: not is_large(run.workbench.describe(case)[1]))
+    sizes = {case: _size(run, case) for case in seen.values()}
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def _size(run: Session, case: Case) -> int:
+    """0 of what is not large, and of what reads values while it is built: what is that large, is built by a library
+    that does not."""
+    if not is_large(run.workbench.describe(case)[1]):
+        return 0
+    try:
+        return weights_bytes(run.workbench.weightless(case))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also what has a test skipped: the run meets it when it builds the case
+        return 0
 
 
 class Precompiler:
-    """Compiles each of `cases` in one of as many fresh processes as the options say, from its making on. The largest
-    come first: they take turns, and the others find time meanwhile. Where a process is killed there is no telling over
-    which case: the rest is left to the run.
+    """Compiles each of `cases`, which have sizes, in one of as many fresh processes as the options say, from its making
+    on, and then answers `questions`, the last first. Where a process is killed there is no telling over which case: the
+    rest is left to the run.
     """
 
-    def __init__(self, options: Options, cases: Sequence[Case], tell: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        options: Options,
+        cases: Mapping[Case, int],
+        questions: Sequence[Question],
+        tell: Callable[[str], object],
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._tell = tell
         others = multiprocessing.active_children()
         with _without_main():
-            self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, context.Lock()))
-            self._futures = [self._pool.submit(compile_case, case.key) for case in cases]
+            self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, Room(context)))
+            self._futures = [self._pool.submit(compile_case, case.key, size) for case, size in cases.items()]
+            self._answers = {asked: self._pool.submit(answer, *asked) for asked in reversed(questions)}
         self._own = [child for child in multiprocessing.active_children() if child not in others]
+
+    def answer(self, count: Count, subject: GraphSubject) -> GraphReport | None:
+        """What one of the processes counted. None where none has begun to: the run, which would wait, counts itself;
+        and where one failed: the run sees why."""
+        future: Future[GraphReport | None] | None = self._answers.get((count, subject))
+        if future is None or future.cancel():
+            return None
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            return None
 
     def wait(self) -> Iterator[str]:
         """Until all is compiled and the processes are gone; the keys of those that were."""
@@ -101,7 +136,7 @@ class Precompiler:
                 one = future.result()
                 self._tell(f"compiled {number} of {len(self._futures)}: {one.key}, {one.why or f'{one.seconds:.0f} s'}")
                 yield from [] if one.why else [one.key]
-            self._pool.shutdown()
+            self._pool.shutdown(cancel_futures=True)
         except BrokenProcessPool:
             self._tell("a compiling process was killed: what is left is compiled when its turn comes")
         finally:
@@ -129,7 +164,7 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _begin(options: Options, turn: AbstractContextManager[Any]) -> None:
+def _begin(options: Options, room: Room) -> None:
     """In each process, once. It ends with the one that began it, even if that was killed: it holds the device. What it
     says is said again when the run meets the case."""
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -138,7 +173,7 @@ def _begin(options: Options, turn: AbstractContextManager[Any]) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    _HERE.append(Here(Session.start(options), turn))
+    _HERE.append(Here(Session.start(options), room))
 
 
 def _end_with(sentinel: int) -> None:
@@ -146,13 +181,13 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def compile_case(key: str) -> Compiled:
+def compile_case(key: str, size: int) -> Compiled:
     """In one of the processes. Built and called as parity does, so that the same is compiled; what is raised is a
-    reason, also what has a test skipped or ends a process, and is no `Exception`."""
+    reason, also what has a test skipped or ends a process, and is no `Exception`. `size`, in bytes, is what it waits
+    for on its device; 0 for what waits for nothing."""
     workbench, case, begun, why = _HERE[0].session.workbench, Case.parse(key), perf_counter(), ""
-    _, preset, variant, _ = workbench.describe(case)
     try:
-        with _HERE[0].turn if _fills(preset, variant.dtype, case.device) else nullcontext():
+        with _HERE[0].room.taken(size / (SHARE * memory_bytes(case.device))) if size else nullcontext():
             begun = perf_counter()
             workbench.first_outputs(case)
     except (UnsupportedError, CoregateError) as reason:
@@ -164,12 +199,11 @@ def compile_case(key: str) -> Compiled:
     return Compiled(key, perf_counter() - begun, why)
 
 
-def _fills(preset: Preset, dtype: str, device: str) -> bool:
-    """By the weights alone, which are asked for where the preset is large."""
-    if not is_large(preset):
-        return False
+def answer(count: Count, subject: GraphSubject) -> GraphReport | None:
+    """In one of the processes. None where counting fails: not every error of a library's can travel."""
     try:
-        module = build_module(preset, "meta", dtype)
-    except Exception:  # it reads values while it is built; what is that large, is built by a library that does not
-        return False
-    return FITS * weights_bytes(module) > memory_bytes(device)
+        return count(_HERE[0].session, subject)
+    except BaseException:
+        return None
+    finally:
+        release(subject.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from perf.catalogue import DEVICES, Catalogue, discover, expand, select
 from perf.check.graph_report import GraphReport
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
-from perf.contract import Case, Skip
+from perf.contract import Case, GraphSubject, Skip
 from perf.disturbance import disturbed
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure import machine
@@ -27,9 +27,17 @@ from perf.weights import with_weights
 from perf.workbench import Workbench
 from perf.workload import workload
 
+Count = Callable[["Session", GraphSubject], GraphReport]
+"""A function of a module, which other processes find by its name."""
+
+Question = tuple[Count, GraphSubject]
+
 
 class Background(Protocol):
-    """What other processes do for a run, until it waits for them (the keys of what they did) or stops them."""
+    """What other processes do for a run, until it waits for them (the keys of what they did) or stops them: `answer` is
+    what one of them counted, None where the run has to."""
+
+    def answer(self, count: Count, subject: GraphSubject) -> GraphReport | None: ...
 
     def wait(self) -> Iterable[str]: ...
 
@@ -107,6 +115,11 @@ class Session:
         """On which machine and by which command: what counts are kept with."""
         device = "cuda" if "gpu" in self.hardware else "cpu"
         return {"machine": self.machine_class, "device": device, "command": self.options.command}
+
+    def ask(self, count: Count, subject: GraphSubject) -> GraphReport:
+        """Counted here, unless another process has begun to."""
+        found = self.background.answer(count, subject) if self.background is not None else None
+        return found if found is not None else count(self, subject)
 
     def settle(self) -> None:
         """Wait for what is done in the background, before anything is measured."""

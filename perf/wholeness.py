@@ -22,7 +22,7 @@ def count_graphs(run: Session, subject: GraphSubject) -> str:
     """
     core = run.catalogue.cores[subject.core]
     with run.workbench.ledger.span("checking"):
-        report = graphs(run, subject)
+        report = run.ask(graphs, subject)
     run.graphs[subject.key] = report
     run.counted[subject.key] = Counted(report.counters(), report.places())
     return "" if core.impure else _not_whole(report)
@@ -31,7 +31,7 @@ def count_graphs(run: Session, subject: GraphSubject) -> str:
 def check_plan(run: Session, subject: GraphSubject) -> str:
     """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
     with run.workbench.ledger.span("checking"):
-        added = plan(run, subject)
+        added = run.ask(plan, subject)
     if not added.graphs:
         return ""
     guard = added.recompiles[0].guard if added.recompiles else "no guard named"

@@ -155,21 +155,26 @@ class Workbench:
         """
         key = (case.core, case.preset, case.shape)
         if key not in self._costs:
-            core, preset, _, shape = self.describe(case)
+            core, _, _, shape = self.describe(case)
             stated = core.work(shape).cost
             with self.ledger.span("counting"):
-                self._costs[key] = stated if stated or core.impure else self._counted(case, preset)
+                self._costs[key] = stated if stated or core.impure else self._counted(case)
         return self._costs[key]
 
-    def _counted(self, case: Case, preset: Preset) -> Cost | None:
-        key = (case.core, case.preset)
+    def _counted(self, case: Case) -> Cost | None:
         try:
-            with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
-                if key not in self._weightless:
-                    self._weightless[key] = build_module(preset, "meta", "float32")
-                return count(self._weightless[key], to_device(self.inputs(case), "float32", "meta"))
+            with warnings.catch_warnings(action="ignore"):
+                return count(self.weightless(case), to_device(self.inputs(case), "float32", "meta"))
         except Exception:  # whatever a core does without values; it then has no limit, and the table says so
             return None
+
+    def weightless(self, case: Case) -> torch.nn.Module:
+        """The core in float32 on the meta device, built once; raises what building it without values raises."""
+        key = (case.core, case.preset)
+        if key not in self._weightless:
+            with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
+                self._weightless[key] = build_module(self.describe(case)[1], "meta", "float32")
+        return self._weightless[key]
 
     def inputs(self, case: Case) -> Inputs:
         """Those that parity is judged on, on the CPU."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from torch import nn
 
 from perf import precompile
+from perf.check.graph_report import GraphReport
 from perf.contract import Case, GraphSubject, LoadSubject, Preset, Variant
 from perf.errors import first_line
 from perf.gate import Gate
@@ -25,6 +30,9 @@ from perf.items import _rank, settle_before, to_run
 from perf.measure.ledger import Ledger
 from perf.outcome import Row
 from perf.precompile import worth_it
+from perf.room import Room
+from perf.session import Session
+from perf.wholeness import graphs
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -105,9 +113,17 @@ from pathlib import Path
 def build():
     if Path({folder!r}, "main").read_text() == str(os.getpid()):
         Path({folder!r}, "built").touch()
+    else:
+        {elsewhere}
     return Toy().eval()
 
 """
+
+
+def build_telling(ways: Project, elsewhere: str = "pass") -> None:
+    """The run leaves a file when it has built the core; other processes do what `elsewhere` says first."""
+    toy = (ways.path / "mycores" / "toy.py").read_text().replace("Preset(lambda: Toy().eval()", "Preset(build")
+    ways.write("mycores/toy.py", BUILT.format(folder=str(ways.path), elsewhere=elsewhere) + toy)
 
 
 @pytest.fixture
@@ -133,12 +149,13 @@ def test_what_compiles_is_built_elsewhere_before_it_is_built_here(ways: Project)
 
 
 def test_graphs_are_counted_while_others_compile(ways: Project) -> None:
-    """What compiles does not end before the run itself has built the core, which it does here to count its graphs."""
+    """What compiles does not end before the run itself has built the core, which it does here to count its graphs: the
+    first, while the one process has others waiting."""
     ways.core(before="pass")
-    toy = (ways.path / "mycores" / "toy.py").read_text().replace("Preset(lambda: Toy().eval()", "Preset(build")
-    ways.write("mycores/toy.py", BUILT.format(folder=str(ways.path)) + toy)
-    result = ways.run("-m", "graphbreaks or parity", "--variant", "way-waiting", "--precompile", "1")
-    result.assert_outcomes(passed=2)
+    build_telling(ways)
+    asked = ("-m", "graphbreaks or parity", "--matrix", "covering", "--variant", "way-waiting")
+    result = ways.run(*asked, "--precompile", "1")
+    result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-waiting/b5/cpu, * s"])
 
 
@@ -219,43 +236,103 @@ def within(seconds: float, found: Callable[[], Any]) -> Any:
     return result
 
 
-@pytest.mark.parametrize(
-    ("reference", "memory", "turns"),
-    [("float32", 3_999, 1), ("float32", 4_000, 0), ("float64", 3_999, 0)],  # 500 weights in bfloat16: 1,000 bytes
-)
-def test_what_fills_a_device_takes_turns(
-    monkeypatch: pytest.MonkeyPatch, reference: str, memory: int, turns: int
-) -> None:
-    taken: list[str] = []
-
-    @contextmanager
-    def turn() -> Iterator[None]:
-        taken.append("turn")
-        yield
-
-    monkeypatch.setattr(precompile, "memory_bytes", lambda device: memory)
-    preset = Preset(lambda: nn.Linear(50, 10, bias=False), lambda shape, seed: {}, (), reference=reference)
-    variant = Variant("any", lambda plan: None, dtype="bfloat16")  # type: ignore[arg-type,return-value]
-    bench = Mock(describe=lambda case: (None, preset, variant, None))
-    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), turn())])
-    assert precompile.compile_case("c/full/any/s/cpu").why == ""
-    assert bench.first_outputs.call_count == 1
-    assert len(taken) == turns
+@pytest.mark.parametrize(("size", "taken"), [(0, []), (2_000, [2.0])])
+def test_what_is_large_waits_for_room(monkeypatch: pytest.MonkeyPatch, size: int, taken: list[float]) -> None:
+    """2,000 bytes in 1,000, which are 80 % of the memory."""
+    monkeypatch.setattr(precompile, "memory_bytes", lambda device: 1_250)
+    monkeypatch.setattr(precompile, "SHARE", 0.8)
+    bench, room = Mock(), MagicMock()
+    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), room)])
+    assert precompile.compile_case("c/full/any/s/cpu", size).why == ""
+    assert bench.first_outputs.call_count == bench.close.call_count == 1
+    assert [call.args[0] for call in room.taken.call_args_list] == taken
 
 
 @pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
-def test_what_ends_a_process_while_a_large_preset_is_asked_for_its_size_is_a_reason(
+def test_what_ends_a_process_is_a_reason(monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]) -> None:
+    bench = Mock(first_outputs=Mock(side_effect=ending("no licence")))
+    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), Mock())])
+    assert precompile.compile_case("c/full/any/s/cpu", 0).why == f"{ending.__name__}: no licence"
+    assert bench.close.call_count == 1
+
+
+def test_room_is_for_as_many_as_fit_and_what_is_too_large_is_alone() -> None:
+    room, held = Room(multiprocessing.get_context("spawn")), []
+
+    def take(share: float) -> None:
+        with room.taken(share):
+            held.append(share)
+
+    def taking(share: float) -> Thread:
+        thread = Thread(target=take, args=(share,), daemon=True)
+        thread.start()
+        return thread
+
+    with room.taken(0.6):
+        taking(0.4).join(60)
+        waiting = [taking(0.41), taking(1.5)]
+        for thread in waiting:
+            thread.join(0.2)
+        assert held == [0.4]
+    for thread in waiting:
+        thread.join(60)
+    assert sorted(held) == [0.4, 0.41, 1.5]
+
+
+def test_a_question_that_nobody_has_begun_with_is_the_runs_own() -> None:
+    begun, failed, broken, waiting = (Future[Any]() for _ in range(4))
+    for future in (begun, failed, broken):
+        future.set_running_or_notify_cancel()
+    begun.set_result(GraphReport(3, (), (), 0, 0, 1))
+    failed.set_result(None)
+    broken.set_exception(BrokenProcessPool())
+    processes = precompile.Precompiler.__new__(precompile.Precompiler)
+    futures = {"begun": begun, "failed": failed, "broken": broken, "waiting": waiting}
+    processes._answers = {(graphs, subject(core)): future for core, future in futures.items()}
+    found = {core: processes.answer(graphs, subject(core)) for core in (*futures, "unknown")}
+    assert found.pop("begun") == GraphReport(3, (), (), 0, 0, 1)
+    assert found == dict.fromkeys(("failed", "broken", "waiting", "unknown"))
+    assert waiting.cancelled()
+
+
+def test_a_run_counts_itself_what_it_has_no_answer_to() -> None:
+    run = Session.__new__(Session)
+    count = Mock(return_value="counted here")
+    for background, wanted in ((None, "counted here"), (Mock(answer=lambda *_: None), "counted here")):
+        run.background = background
+        assert run.ask(count, subject("c")) == wanted
+    run.background = Mock(answer=lambda *_: "counted there")
+    assert run.ask(count, subject("c")) == "counted there"
+    assert count.call_count == 2
+
+
+@pytest.mark.parametrize("ending", [ValueError, SystemExit, KeyboardInterrupt])
+def test_what_cannot_be_counted_elsewhere_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]
 ) -> None:
-    def build() -> nn.Module:
-        raise ending("no licence")
+    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(), Mock())])
+    assert precompile.answer(Mock(return_value="three graphs"), subject("c")) == "three graphs"
+    assert precompile.answer(Mock(side_effect=ending("no")), subject("c")) is None
 
-    preset = Preset(build, lambda shape, seed: {}, (), reference="float32")
-    variant = Variant("any", lambda plan: None)  # type: ignore[arg-type,return-value]
-    bench = Mock(describe=lambda case: (None, preset, variant, None))
-    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), nullcontext())])
-    assert precompile.compile_case("c/full/any/s/cpu").why == f"{ending.__name__}: no licence"
-    assert bench.close.call_count == 1
+
+def test_graphs_that_others_counted_are_the_runs(ways: Project) -> None:
+    """What fails there is counted again: here the core, which none but the run itself can build."""
+    asked = ("-m", "graphbreaks", "--matrix", "covering", "--precompile", "2")
+    there = ways.run(*asked)
+    there.assert_outcomes(passed=3)
+    there.stdout.fnmatch_lines(["3 counted: * graphs, 0 breaks, *"])
+    build_telling(ways, elsewhere="raise OSError('not here')")
+    again = ways.run(*asked)
+    again.assert_outcomes(passed=3)
+    assert table(there) == table(again)
+
+
+def table(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if "dynamic=" in line]
+
+
+def subject(core: str) -> GraphSubject:
+    return GraphSubject(core, "tiny", "cpu", None)
 
 
 def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_and_the_largest_first() -> None:
@@ -264,14 +341,29 @@ def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_an
         "any": Variant("any", lambda plan: None, family="compiled"),  # type: ignore[arg-type,return-value]
         "one": Variant("one", lambda plan: None, family="onnx", fixed_shape=True),  # type: ignore[arg-type,return-value]
     }
-    presets = {core: SimpleNamespace(reference=of) for core, of in (("small", "float64"), ("large", "float32"))}
-    bench = SimpleNamespace(describe=lambda case: (None, presets[case.core], None, None))
+    references = {"small": "float64", "odd": "float32", "large": "float32", "larger": "float32"}
+    presets = {core: SimpleNamespace(reference=of) for core, of in references.items()}
+    weights = {"large": nn.Linear(25, 10, bias=False), "larger": nn.Linear(50, 10, bias=False)}  # float32
+    bench = SimpleNamespace(
+        describe=lambda case: (None, presets[case.core], None, None), weightless=lambda case: weights[case.core]
+    )
     run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants), workbench=bench)
     cases = [Case(core, "p", variant, shape, "cpu") for core in presets for variant in variants for shape in ("s", "t")]
-    assert [(case.core, case.variant, case.shape) for case in worth_it(run, cases)] == [
-        *(("large", "any", "s"), ("large", "one", "s"), ("large", "one", "t")),
-        *(("small", "any", "s"), ("small", "one", "s"), ("small", "one", "t")),
+    found = [(case.core, case.variant, case.shape, size) for case, size in worth_it(run, cases).items()]
+    assert found == [
+        (core, *built, size)
+        for core, size in (("larger", 2_000), ("large", 1_000), ("small", 0), ("odd", 0))
+        for built in (("any", "s"), ("one", "s"), ("one", "t"))
     ]
+
+
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
+def test_what_ends_a_process_while_it_is_asked_for_its_size_has_none(ending: type[BaseException]) -> None:
+    bench = Mock(describe=lambda case: (None, SimpleNamespace(reference="float32"), None, None))
+    bench.weightless.side_effect = ending("no licence")
+    run: Any = SimpleNamespace(workbench=bench)
+    with pytest.raises(KeyboardInterrupt) if ending is KeyboardInterrupt else nullcontext():
+        assert precompile._size(run, Case("c", "full", "any", "s", "cpu")) == 0
 
 
 def test_a_run_says_what_was_compiled_in_vain() -> None:
