@@ -182,7 +182,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     from perf.precompile import begin
 
     run.asked = concerns_cases(session.items)
-    begin(run, to_run(session), questions(run, session), session.config.stash[GATE].again.tell)
+    begin(run, to_run(session), questions(session), session.config.stash[GATE].again.tell)
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from threading import Thread
@@ -65,7 +65,8 @@ def begin(run: Session, cases: Iterable[Case], questions: Iterable[Question], te
     ask; the run waits for the compilers in `Session.settle`."""
     if not run.options.precompile:
         return
-    chosen, asked = worth_it(run, cases), list(questions)
+    chosen = worth_it(run, cases)
+    asked = {question: _size(run, question[1]) for question in questions}
     if chosen or asked:
         run.background = Precompiler(run.options, chosen, asked, tell)
 
@@ -83,46 +84,52 @@ def worth_it(run: Session, cases: Iterable[Case]) -> dict[Case, int]:
     return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
-def _size(run: Session, case: Case) -> int:
+def _size(run: Session, of: Case | GraphSubject) -> int:
     """0 of what is not large, and of what reads values while it is built: what is that large, is built by a library
     that does not."""
-    if not is_large(run.workbench.describe(case)[1]):
+    if not is_large(run.catalogue.cores[of.core].presets[of.preset]):
         return 0
     try:
-        return weights_bytes(run.workbench.weightless(case))
+        return weights_bytes(run.workbench.weightless(of.core, of.preset))
     except KeyboardInterrupt:
         raise
     except BaseException:  # also what has a test skipped: the run meets it when it builds the case
         return 0
 
 
+_NO_ANSWER: Future[GraphReport | None] = Future()
+_NO_ANSWER.set_result(None)
+
+
 class Precompiler:
     """Compiles each of `cases`, which have sizes, in one of as many fresh processes as the options say, from its making
-    on, and then answers `questions`, the last first. Where a process is killed there is no telling over which case: the
-    rest is left to the run.
+    on, and then answers `questions`, which have them too, the last first. Where a process is killed there is no telling
+    over which case: the rest is left to the run.
     """
 
     def __init__(
         self,
         options: Options,
         cases: Mapping[Case, int],
-        questions: Sequence[Question],
+        questions: Mapping[Question, int],
         tell: Callable[[str], object],
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self._tell = tell
+        self._answers: dict[Question, tuple[Future[GraphReport | None], int]] = {}
         others = multiprocessing.active_children()
         with _without_main():
             self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, Room(context)))
             self._futures = [self._pool.submit(compile_case, case.key, size) for case, size in cases.items()]
-            self._answers = {asked: self._pool.submit(answer, *asked) for asked in reversed(questions)}
+            for (count, subject), size in reversed(list(questions.items())):
+                self._answers[count, subject] = self._pool.submit(answer, count, subject, size), size
         self._own = [child for child in multiprocessing.active_children() if child not in others]
 
     def answer(self, count: Count, subject: GraphSubject) -> GraphReport | None:
-        """What one of the processes counted. None where none has begun to: the run, which would wait, counts itself;
-        and where one failed: the run sees why."""
-        future: Future[GraphReport | None] | None = self._answers.get((count, subject))
-        if future is None or future.cancel():
+        """What one of the processes counted. None where none has begun to, and the run needs no room to count itself
+        instead of waiting; and where one failed: the run sees why."""
+        future, size = self._answers.get((count, subject), (_NO_ANSWER, 0))
+        if not size and future.cancel():
             return None
         try:
             return future.result()
@@ -187,7 +194,7 @@ def compile_case(key: str, size: int) -> Compiled:
     for on its device; 0 for what waits for nothing."""
     workbench, case, begun, why = _HERE[0].session.workbench, Case.parse(key), perf_counter(), ""
     try:
-        with _HERE[0].room.taken(size / (SHARE * memory_bytes(case.device))) if size else nullcontext():
+        with _room(case.device, size):
             begun = perf_counter()
             workbench.first_outputs(case)
     except (UnsupportedError, CoregateError) as reason:
@@ -199,11 +206,16 @@ def compile_case(key: str, size: int) -> Compiled:
     return Compiled(key, perf_counter() - begun, why)
 
 
-def answer(count: Count, subject: GraphSubject) -> GraphReport | None:
+def answer(count: Count, subject: GraphSubject, size: int) -> GraphReport | None:
     """In one of the processes. None where counting fails: not every error of a library's can travel."""
-    try:
-        return count(_HERE[0].session, subject)
-    except BaseException:
-        return None
-    finally:
-        release(subject.device)
+    with _room(subject.device, size):
+        try:
+            return count(_HERE[0].session, subject)
+        except BaseException:
+            return None
+        finally:
+            release(subject.device)
+
+
+def _room(device: str, size: int) -> AbstractContextManager[None]:
+    return _HERE[0].room.taken(size / (SHARE * memory_bytes(device))) if size else nullcontext()

@@ -20,6 +20,7 @@ from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
 from perf.measure.ledger import Ledger
+from perf.modules import is_large
 from perf.options import Options
 from perf.outcome import Row
 from perf.store.counters import Counted
@@ -117,9 +118,13 @@ class Session:
         return {"machine": self.machine_class, "device": device, "command": self.options.command}
 
     def ask(self, count: Count, subject: GraphSubject) -> GraphReport:
-        """Counted here, unless another process has begun to."""
+        """Counted here, unless another process has begun to. What is large is counted here beside nobody."""
         found = self.background.answer(count, subject) if self.background is not None else None
-        return found if found is not None else count(self, subject)
+        if found is not None:
+            return found
+        if is_large(self.catalogue.cores[subject.core].presets[subject.preset]):
+            self.settle()
+        return count(self, subject)
 
     def settle(self) -> None:
         """Wait for what is done in the background, before anything is measured."""

@@ -164,17 +164,17 @@ class Workbench:
     def _counted(self, case: Case) -> Cost | None:
         try:
             with warnings.catch_warnings(action="ignore"):
-                return count(self.weightless(case), to_device(self.inputs(case), "float32", "meta"))
+                return count(self.weightless(case.core, case.preset), to_device(self.inputs(case), "float32", "meta"))
         except Exception:  # whatever a core does without values; it then has no limit, and the table says so
             return None
 
-    def weightless(self, case: Case) -> torch.nn.Module:
-        """The core in float32 on the meta device, built once; raises what building it without values raises."""
-        key = (case.core, case.preset)
-        if key not in self._weightless:
+    def weightless(self, core: str, preset: str) -> torch.nn.Module:
+        """In float32 on the meta device, built once; raises what building it without values raises."""
+        if (core, preset) not in self._weightless:
+            found = self.catalogue.cores[core].presets[preset]
             with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
-                self._weightless[key] = build_module(self.describe(case)[1], "meta", "float32")
-        return self._weightless[key]
+                self._weightless[core, preset] = build_module(found, "meta", "float32")
+        return self._weightless[core, preset]
 
     def inputs(self, case: Case) -> Inputs:
         """Those that parity is judged on, on the CPU."""

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock, Mock
@@ -288,31 +288,48 @@ def test_a_question_that_nobody_has_begun_with_is_the_runs_own() -> None:
     broken.set_exception(BrokenProcessPool())
     processes = precompile.Precompiler.__new__(precompile.Precompiler)
     futures = {"begun": begun, "failed": failed, "broken": broken, "waiting": waiting}
-    processes._answers = {(graphs, subject(core)): future for core, future in futures.items()}
+    processes._answers = {(graphs, subject(core)): (future, 0) for core, future in futures.items()}
     found = {core: processes.answer(graphs, subject(core)) for core in (*futures, "unknown")}
     assert found.pop("begun") == GraphReport(3, (), (), 0, 0, 1)
     assert found == dict.fromkeys(("failed", "broken", "waiting", "unknown"))
     assert waiting.cancelled()
 
 
-def test_a_run_counts_itself_what_it_has_no_answer_to() -> None:
+def test_what_needs_room_is_waited_for() -> None:
+    waiting = Future[Any]()
+    processes = precompile.Precompiler.__new__(precompile.Precompiler)
+    processes._answers = {(graphs, subject("large")): (waiting, 2_000)}
+    Timer(0.1, waiting.set_result, ("three graphs",)).start()
+    assert processes.answer(graphs, subject("large")) == "three graphs"
+
+
+def test_a_run_counts_itself_what_it_has_no_answer_to_and_what_is_large_beside_nobody() -> None:
+    presets = {name: {"tiny": SimpleNamespace(reference=of)} for name, of in (("c", "float64"), ("large", "float32"))}
+    cores = {name: SimpleNamespace(presets=found) for name, found in presets.items()}
     run = Session.__new__(Session)
-    count = Mock(return_value="counted here")
-    for background, wanted in ((None, "counted here"), (Mock(answer=lambda *_: None), "counted here")):
-        run.background = background
-        assert run.ask(count, subject("c")) == wanted
-    run.background = Mock(answer=lambda *_: "counted there")
-    assert run.ask(count, subject("c")) == "counted there"
-    assert count.call_count == 2
+    run.catalogue, run.compiled, run.workbench = Mock(cores=cores), set(), Mock(ledger=Ledger())
+    for core in cores:
+        run.background = Mock(answer=lambda *_: "counted there")
+        assert run.ask(Mock(), subject(core)) == "counted there"
+    run.background = Mock(answer=lambda *_: None, wait=lambda: ["compiled"])
+    here = Mock(return_value="counted here")
+    assert (run.ask(here, subject("c")), run.compiled) == ("counted here", set())
+    assert (run.ask(here, subject("large")), run.compiled) == ("counted here", {"compiled"})
+    assert (run.ask(here, subject("large")), run.background) == ("counted here", None)
 
 
 @pytest.mark.parametrize("ending", [ValueError, SystemExit, KeyboardInterrupt])
 def test_what_cannot_be_counted_elsewhere_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]
 ) -> None:
-    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(), Mock())])
-    assert precompile.answer(Mock(return_value="three graphs"), subject("c")) == "three graphs"
-    assert precompile.answer(Mock(side_effect=ending("no")), subject("c")) is None
+    room = MagicMock()
+    monkeypatch.setattr(precompile, "memory_bytes", lambda device: 1_250)
+    monkeypatch.setattr(precompile, "SHARE", 0.8)
+    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(), room)])
+    assert precompile.answer(Mock(return_value="three graphs"), subject("c"), 0) == "three graphs"
+    assert not room.taken.called
+    assert precompile.answer(Mock(side_effect=ending("no")), subject("c"), 500) is None
+    room.taken.assert_called_once_with(0.5)
 
 
 def test_graphs_that_others_counted_are_the_runs(ways: Project) -> None:
@@ -342,13 +359,11 @@ def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_an
         "one": Variant("one", lambda plan: None, family="onnx", fixed_shape=True),  # type: ignore[arg-type,return-value]
     }
     references = {"small": "float64", "odd": "float32", "large": "float32", "larger": "float32"}
-    presets = {core: SimpleNamespace(reference=of) for core, of in references.items()}
+    cores = {core: SimpleNamespace(presets={"p": Mock(reference=of)}) for core, of in references.items()}
     weights = {"large": nn.Linear(25, 10, bias=False), "larger": nn.Linear(50, 10, bias=False)}  # float32
-    bench = SimpleNamespace(
-        describe=lambda case: (None, presets[case.core], None, None), weightless=lambda case: weights[case.core]
-    )
-    run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants), workbench=bench)
-    cases = [Case(core, "p", variant, shape, "cpu") for core in presets for variant in variants for shape in ("s", "t")]
+    bench = SimpleNamespace(weightless=lambda core, preset: weights[core])
+    run: Any = SimpleNamespace(catalogue=SimpleNamespace(cores=cores, variants=variants), workbench=bench)
+    cases = [Case(core, "p", variant, shape, "cpu") for core in cores for variant in variants for shape in ("s", "t")]
     found = [(case.core, case.variant, case.shape, size) for case, size in worth_it(run, cases).items()]
     assert found == [
         (core, *built, size)
@@ -359,9 +374,9 @@ def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_an
 
 @pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
 def test_what_ends_a_process_while_it_is_asked_for_its_size_has_none(ending: type[BaseException]) -> None:
-    bench = Mock(describe=lambda case: (None, SimpleNamespace(reference="float32"), None, None))
-    bench.weightless.side_effect = ending("no licence")
-    run: Any = SimpleNamespace(workbench=bench)
+    bench = Mock(weightless=Mock(side_effect=ending("no licence")))
+    cores = {"c": SimpleNamespace(presets={"full": SimpleNamespace(reference="float32")})}
+    run: Any = SimpleNamespace(catalogue=SimpleNamespace(cores=cores), workbench=bench)
     with pytest.raises(KeyboardInterrupt) if ending is KeyboardInterrupt else nullcontext():
         assert precompile._size(run, Case("c", "full", "any", "s", "cpu")) == 0
 
@@ -376,8 +391,8 @@ def test_a_run_says_what_was_compiled_in_vain() -> None:
     assert len(gate._cost()) == 1
 
 
-def test_the_graphs_of_what_is_large_wait_for_those_who_compile() -> None:
-    """They come last of all graphs, and no other test runs beside a compiler."""
+def test_the_graphs_of_what_is_large_come_last_of_all_graphs() -> None:
+    """No other test runs beside a compiler."""
     presets = {
         "tiny": Preset(nn.Identity, lambda shape, seed: {}, ()),
         "full": Preset(nn.Identity, lambda s, x: {}, (), "float32"),
@@ -398,7 +413,7 @@ def test_the_graphs_of_what_is_large_wait_for_those_who_compile() -> None:
         run.settle.reset_mock()
         settle_before(run, one)
         waited.append((next(iter(one.callspec.params)), run.settle.call_count))
-    assert waited == [("graph_subject", 0), ("plan_subject", 1), ("load_subject", 1)]
+    assert waited == [("graph_subject", 0), ("plan_subject", 0), ("load_subject", 1)]
 
 
 def test_an_error_that_cannot_say_what_it_is_has_its_kind() -> None:
