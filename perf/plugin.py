@@ -5,7 +5,6 @@ Without `perf_cores` in the project's pytest configuration the plugin does nothi
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -16,6 +15,7 @@ import pytest
 from perf.errors import CoregateError, UnsupportedError
 from perf.logs import hide_torchs_trace
 from perf.options import Options, add_options, read_options
+from perf.terminal import teller
 
 if TYPE_CHECKING:
     from perf.catalogue import Catalogue, Selection
@@ -82,12 +82,10 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def _import_engine() -> Ledger:
-    """The run's ledger, charged with what importing took. What torch's import makes stays for good: it is kept out of
-    the garbage collector, which takes half a second to walk through it each time that a variant is freed.
-    """
+    """The run's ledger, charged with what importing took."""
     from perf.measure.ledger import Ledger
 
-    ledger, first = Ledger(), "torch" not in sys.modules
+    ledger = Ledger()
     try:
         with ledger.span("importing"):
             importlib.import_module("perf.gate")
@@ -95,8 +93,6 @@ def _import_engine() -> Ledger:
         raise pytest.UsageError(
             f"package {error.name} is not installed in {sys.prefix}: pip install coregate"
         ) from None
-    if first:
-        gc.freeze()
     return ledger
 
 
@@ -111,9 +107,7 @@ def _again(config: pytest.Config) -> Command:
     arguments += [part for weights in given.weights for part in ("--weights", weights)]
     arguments += carried(given)
     arguments += [f"--perf-seed={config.stash[OPTIONS].seed}"]
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    tell = (lambda line: reporter.write_line(f"\n{line}")) if reporter else print
-    return Command(tuple(map(str, arguments)), config.invocation_params.dir, tell)
+    return Command(tuple(map(str, arguments)), config.invocation_params.dir, teller(config))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from threading import Thread
@@ -33,8 +33,9 @@ from perf.session import Count, Question, Session
 UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""
 
-SHARE = 0.85
-"""Of a device's memory, which large presets may fill together; the rest is for the small ones beside them."""
+SHARE, SMALL = 0.85, 0.05
+"""Of a device's memory, the share that large presets may fill together: the rest is for the small ones beside them. And
+of that, up to which a preset is small, and waits for none."""
 
 GRACE_S = 2.0
 
@@ -62,88 +63,76 @@ class Compiled:
 
 def begin(run: Session, cases: Iterable[Case], questions: Iterable[Question], tell: Callable[[str], object]) -> None:
     """Where the options ask for it, start compiling those of `cases` that are worth it, and counting what `questions`
-    ask; the run waits for the compilers in `Session.settle`."""
+    ask; the run waits for them in `Session.settle`."""
     if not run.options.precompile:
         return
-    chosen = worth_it(run, cases)
-    asked = {question: _size(run, question[1]) for question in questions}
+    chosen, asked = worth_it(run, cases), list(questions)
     if chosen or asked:
-        run.background = Precompiler(run.options, chosen, asked, tell)
+        run.background = Precompiler(run, chosen, asked, tell)
 
 
-def worth_it(run: Session, cases: Iterable[Case]) -> dict[Case, int]:
-    """Those with something to compile, each variant of a preset once, and the bytes of a large preset's weights in
-    float32, in which they are drawn; the largest first, since they wait for room."""
+def worth_it(run: Session, cases: Iterable[Case]) -> list[Case]:
+    """Those with something to compile, each variant of a preset once; large presets, which wait for room, first."""
     seen: dict[tuple[str, ...], Case] = {}
     for case in cases:
         variant = run.catalogue.variants[case.variant]
         if variant.family != UNCOMPILED:
             shape = case.shape if variant.fixed_shape else ""
             seen.setdefault((case.core, case.preset, case.variant, case.device, shape), case)
-    sizes = {case: _size(run, case) for case in seen.values()}
-    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+    return sorted(seen.values(), key=lambda case: not is_large(run.workbench.describe(case)[1]))
 
 
-def _size(run: Session, of: Case | GraphSubject) -> int:
-    """0 of what is not large, and of what reads values while it is built: what is that large, is built by a library
-    that does not."""
-    if not is_large(run.catalogue.cores[of.core].presets[of.preset]):
-        return 0
+def share(run: Session, of: Case | GraphSubject) -> float:
+    """Of the room that its weights fill in float32, in which they are drawn. 0 of what waits for no room: it is small,
+    or reads values while it is built (what is large is built by a library that does not)."""
     try:
-        return weights_bytes(run.workbench.weightless(of.core, of.preset))
+        size = weights_bytes(run.workbench.weightless(of.core, of.preset))
     except KeyboardInterrupt:
         raise
-    except BaseException:  # also what has a test skipped: the run meets it when it builds the case
-        return 0
-
-
-_NO_ANSWER: Future[GraphReport | None] = Future()
-_NO_ANSWER.set_result(None)
+    except BaseException:  # also what has a test skipped: the run meets it when it builds the core
+        return 0.0
+    found = size / (SHARE * memory_bytes(of.device))
+    return found if found > SMALL else 0.0
 
 
 class Precompiler:
-    """Compiles each of `cases`, which have sizes, in one of as many fresh processes as the options say, from its making
-    on, and then answers `questions`, which have them too, the last first. Where a process is killed there is no telling
-    over which case: the rest is left to the run.
+    """Compiles each of `cases` in one of as many fresh processes as the options say, from its making on, and then
+    answers `questions`, the last first. Where a process is killed there is no telling over which case: the rest is left
+    to the run.
     """
 
     def __init__(
-        self,
-        options: Options,
-        cases: Mapping[Case, int],
-        questions: Mapping[Question, int],
-        tell: Callable[[str], object],
+        self, run: Session, cases: Sequence[Case], questions: Sequence[Question], tell: Callable[[str], object]
     ) -> None:
         context = multiprocessing.get_context("spawn")
-        self._tell = tell
-        self._answers: dict[Question, tuple[Future[GraphReport | None], int]] = {}
+        self._run, self._tell = run, tell
         others = multiprocessing.active_children()
         with _without_main():
-            self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, Room(context)))
-            self._futures = [self._pool.submit(compile_case, case.key, size) for case, size in cases.items()]
-            for (count, subject), size in reversed(list(questions.items())):
-                self._answers[count, subject] = self._pool.submit(answer, count, subject, size), size
+            begin = (run.options, Room(context))
+            self._pool = ProcessPoolExecutor(run.options.precompile, context, _begin, begin)
+            self._futures = [self._pool.submit(compile_case, case.key) for case in cases]
+            self._answers = {asked: self._pool.submit(answer, *asked) for asked in reversed(questions)}
         self._own = [child for child in multiprocessing.active_children() if child not in others]
 
     def answer(self, count: Count, subject: GraphSubject) -> GraphReport | None:
-        """What one of the processes counted. None where none has begun to, and the run needs no room to count itself
-        instead of waiting; and where one failed: the run sees why."""
-        future, size = self._answers.get((count, subject), (_NO_ANSWER, 0))
-        if not size and future.cancel():
+        """What one of the processes counted. None where none has begun to, and the run can count itself instead of
+        waiting, since that takes no room; and where one failed: the run sees why."""
+        future = self._answers.get((count, subject))
+        if future is None or (not future.done() and not share(self._run, subject) and future.cancel()):
             return None
         try:
             return future.result()
-        except BrokenProcessPool:
+        except (BrokenProcessPool, CancelledError):
             return None
 
     def wait(self) -> Iterator[str]:
-        """Until all is compiled and the processes are gone; the keys of those that were."""
+        """Until all is compiled and answered, and the processes are gone; the keys of what was compiled."""
         try:
             for number, future in enumerate(as_completed(self._futures), start=1):
                 one = future.result()
                 self._tell(f"compiled {number} of {len(self._futures)}: {one.key}, {one.why or f'{one.seconds:.0f} s'}")
                 yield from [] if one.why else [one.key]
-            self._pool.shutdown(cancel_futures=True)
+            self._pool.shutdown()
         except BrokenProcessPool:
             self._tell("a compiling process was killed: what is left is compiled when its turn comes")
         finally:
@@ -188,13 +177,12 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def compile_case(key: str, size: int) -> Compiled:
+def compile_case(key: str) -> Compiled:
     """In one of the processes. Built and called as parity does, so that the same is compiled; what is raised is a
-    reason, also what has a test skipped or ends a process, and is no `Exception`. `size`, in bytes, is what it waits
-    for on its device; 0 for what waits for nothing."""
+    reason, also what has a test skipped or ends a process, and is no `Exception`."""
     workbench, case, begun, why = _HERE[0].session.workbench, Case.parse(key), perf_counter(), ""
     try:
-        with _room(case.device, size):
+        with _room(case):
             begun = perf_counter()
             workbench.first_outputs(case)
     except (UnsupportedError, CoregateError) as reason:
@@ -206,9 +194,9 @@ def compile_case(key: str, size: int) -> Compiled:
     return Compiled(key, perf_counter() - begun, why)
 
 
-def answer(count: Count, subject: GraphSubject, size: int) -> GraphReport | None:
+def answer(count: Count, subject: GraphSubject) -> GraphReport | None:
     """In one of the processes. None where counting fails: not every error of a library's can travel."""
-    with _room(subject.device, size):
+    with _room(subject):
         try:
             return count(_HERE[0].session, subject)
         except BaseException:
@@ -217,5 +205,9 @@ def answer(count: Count, subject: GraphSubject, size: int) -> GraphReport | None
             release(subject.device)
 
 
-def _room(device: str, size: int) -> AbstractContextManager[None]:
-    return _HERE[0].room.taken(size / (SHARE * memory_bytes(device))) if size else nullcontext()
+@contextmanager
+def _room(of: Case | GraphSubject) -> Iterator[None]:
+    """Waited for, and taken."""
+    wanted = share(_HERE[0].session, of)
+    with _HERE[0].room.taken(wanted) if wanted else nullcontext():
+        yield

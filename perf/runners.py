@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from perf.contract import Inputs, Outputs
+from perf.precision import tf32
 
 
 def to_device(inputs: Inputs, dtype: str, device: str) -> dict[str, Any]:
@@ -35,6 +36,15 @@ def as_outputs(raw: Any) -> Outputs:
     if isinstance(raw, tuple | list) and all(isinstance(item, torch.Tensor) for item in raw):
         return tuple(raw)
     raise TypeError(f"a core's forward returns a tensor or a tuple of tensors, not {type(raw).__name__}")
+
+
+def run_eagerly(module: torch.nn.Module, device: str, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:
+    """Outputs, on the CPU, of `module`, which is of `dtype` on `device`: of two calls, nowhere rounded to TF32."""
+    prepared: Mapping[str, Any] = to_device(inputs, dtype, device)
+    with torch.no_grad(), tf32(allowed=False):
+        first = tuple(item.cpu() for item in as_outputs(module(**prepared)))
+        second = tuple(item.cpu() for item in as_outputs(module(**prepared)))
+    return first, second
 
 
 class ModuleRunner:

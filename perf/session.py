@@ -20,7 +20,6 @@ from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
 from perf.measure.device import available_device
 from perf.measure.ledger import Ledger
-from perf.modules import is_large
 from perf.options import Options
 from perf.outcome import Row
 from perf.store.counters import Counted
@@ -50,8 +49,8 @@ class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
     `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
-    tests (`perf_budget`) by key; `background` is what compiles before anything is timed, `compiled` the keys of what
-    was compiled there; `controls` are timed where the run is kept or compared.
+    tests (`perf_budget`) by key; `background` is what compiles before anything is timed, `settled` whether that was
+    waited for, `compiled` the keys of what was compiled there; `controls` are timed where the run is kept or compared.
     """
 
     options: Options
@@ -66,6 +65,7 @@ class Session:
     starts: dict[str, fresh.ColdStart] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
     background: Background | None = None
+    settled: bool = False
     compiled: set[str] = field(default_factory=set)
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
@@ -118,20 +118,25 @@ class Session:
         return {"machine": self.machine_class, "device": device, "command": self.options.command}
 
     def ask(self, count: Count, subject: GraphSubject) -> GraphReport:
-        """Counted here, unless another process has begun to. What is large is counted here beside nobody."""
+        """Counted here, unless another process has begun to. Who compiles beside it may have filled the card: what
+        fails then is tried again beside nobody."""
         found = self.background.answer(count, subject) if self.background is not None else None
         if found is not None:
             return found
-        if is_large(self.catalogue.cores[subject.core].presets[subject.preset]):
-            self.settle()
+        try:
+            return count(self, subject)
+        except Exception:
+            if self.background is None or self.settled:
+                raise
+        self.settle()
         return count(self, subject)
 
     def settle(self) -> None:
-        """Wait for what is done in the background, before anything is measured."""
-        background, self.background = self.background, None
-        if background is not None:
+        """Wait for what is done in the background, before anything is measured. What it has answered stays."""
+        if self.background is not None and not self.settled:
+            self.settled = True
             with self.workbench.ledger.span("precompiling"):
-                self.compiled.update(background.wait())
+                self.compiled.update(self.background.wait())
 
     def give_up(self) -> None:
         """Stop what is still done in the background: the run has ended."""

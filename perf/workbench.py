@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,11 +24,11 @@ from perf.check.parity import Parity
 from perf.contract import Blueprint, Case, Core, Cost, Inputs, Outputs, Preset, Runner, Shape, Variant
 from perf.failures import Failures
 from perf.measure.cost import count
-from perf.measure.device import release
+from perf.measure.device import release, settle_heap
 from perf.measure.ledger import Ledger
 from perf.modules import Modules, build_module
 from perf.precision import tf32
-from perf.runners import as_outputs, to_device
+from perf.runners import run_eagerly, to_device
 
 TIMED_SEED = 1
 """Of the inputs that are timed; not the one that weights are drawn from, whose numbers they would repeat."""
@@ -63,6 +62,7 @@ class Workbench:
         self.ledger = ledger or Ledger()
         self._cache = cache
         self._root = root
+        self._core: tuple[str, ...] = ()
         self._key: tuple[str, ...] = ()
         self._built: Built | None = None
         self._precision = ExitStack()
@@ -85,11 +85,20 @@ class Workbench:
         variant = self.catalogue.variants[case.variant]
         key = (case.core, case.preset, case.variant, case.device, case.shape if variant.fixed_shape else "")
         if key != self._key or self._built is None:
+            self._turn_to(case)
             self.close()
             self._precision.enter_context(tf32(allowed=False))
             with self._failures.of(*key), self.ledger.span("building"):
                 self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
+
+    def _turn_to(self, case: Case) -> None:
+        """Before a core's first case: what was built of the last one is given up, and what is left stays for good."""
+        core = (case.core, case.preset, case.device)
+        if core != self._core:
+            self._core = core
+            self.close()
+            settle_heap()
 
     def module(self, core: str, preset: str, device: str, dtype: str) -> torch.nn.Module:
         """Fresh, in eval mode, its floating parameters and buffers in `dtype`."""
@@ -118,6 +127,7 @@ class Workbench:
 
     def _check(self, case: Case) -> Parity:
         core, _, variant, _ = self.describe(case)
+        self._turn_to(case)
         reference, eager, unsteady = self._expected(case, variant.dtype)
         if unsteady:
             return Parity(False, math.nan, math.nan, math.nan, reason=unsteady)
@@ -234,12 +244,3 @@ class Workbench:
         twice = run_eagerly(self.module(case.core, case.preset, case.device, dtype), case.device, dtype, inputs)
         release(case.device)
         return twice
-
-
-def run_eagerly(module: torch.nn.Module, device: str, dtype: str, inputs: Inputs) -> tuple[Outputs, Outputs]:
-    """Outputs, on the CPU, of `module`, which is of `dtype` on `device`: of two calls."""
-    prepared: Mapping[str, Any] = to_device(inputs, dtype, device)
-    with torch.no_grad(), tf32(allowed=False):
-        first = tuple(item.cpu() for item in as_outputs(module(**prepared)))
-        second = tuple(item.cpu() for item in as_outputs(module(**prepared)))
-    return first, second

@@ -55,6 +55,15 @@ def test_c23_a_share_of_time_saved(half_s: float, finding: Finding) -> None:
     assert re.match(f"{1 - half_s:.0%} to", found.figure)
 
 
+def test_c23_what_is_not_gained_on_a_card_is_the_hosts() -> None:
+    key = "llasa-decode/full/{}/s/cuda"
+    single = row(key.format("eager-fp32"), 1.0, device_s=0.4)
+    half = row(key.format("eager-bf16"), 1.0, device_s=0.1)
+    found = answer("C23 bfloat16", [single, half], "cuda")
+    assert found.because == "kernels alone are 75% to 75% shorter, and eager waits for the host to launch them"
+    assert [line[-1] for line in found.table] == ["kernels alone", "400 ms → 100 ms"]
+
+
 @pytest.mark.parametrize(("loop_s", "finding"), [(2.5, Finding.HOLDS), (1.5, Finding.FAILS)])
 def test_c23_the_loop_over_tokens(loop_s: float, finding: Finding) -> None:
     key = "llasa-tokens-{}/tiny/eager-fp32/tokens-250-b2/cpu"

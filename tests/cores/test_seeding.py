@@ -13,6 +13,7 @@ from fixtures.seeding import (
     channel_statistics,
     fan_in,
     initialise_,
+    on_cpu,
     seeded,
     seeded_generators,
     standardise_,
@@ -145,3 +146,10 @@ def test_the_gain_scales_weights() -> None:
     with seeded_generators(0):
         initialise_(layer, gain=3.0)
     assert layer.weight.std().item() == pytest.approx(3.0 / math.sqrt(400), rel=0.02)
+
+
+@pytest.mark.parametrize(("device", "made_on"), [("cpu", "cpu"), ("meta", "meta")])
+def test_what_is_calibrated_is_made_where_examples_are_unless_it_has_no_values(device: str, made_on: str) -> None:
+    with torch.device(device), on_cpu():
+        norm = seeded(lambda: nn.Sequential(nn.BatchNorm2d(3)), example={"input": picture()})
+    assert {tensor.device.type for tensor in (*norm.parameters(), *norm.buffers())} == {made_on}

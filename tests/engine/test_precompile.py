@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Thread, Timer
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import MagicMock, Mock
 
 import pytest
-from torch import nn
-
-from perf import precompile
-from perf.check.graph_report import GraphReport
-from perf.contract import Case, GraphSubject, LoadSubject, Preset, Variant
-from perf.errors import first_line
-from perf.gate import Gate
-from perf.items import _rank, settle_before, to_run
-from perf.measure.ledger import Ledger
-from perf.outcome import Row
-from perf.precompile import worth_it
-from perf.room import Room
-from perf.session import Session
-from perf.wholeness import graphs
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -236,102 +215,6 @@ def within(seconds: float, found: Callable[[], Any]) -> Any:
     return result
 
 
-@pytest.mark.parametrize(("size", "taken"), [(0, []), (2_000, [2.0])])
-def test_what_is_large_waits_for_room(monkeypatch: pytest.MonkeyPatch, size: int, taken: list[float]) -> None:
-    """2,000 bytes in 1,000, which are 80 % of the memory."""
-    monkeypatch.setattr(precompile, "memory_bytes", lambda device: 1_250)
-    monkeypatch.setattr(precompile, "SHARE", 0.8)
-    bench, room = Mock(), MagicMock()
-    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), room)])
-    assert precompile.compile_case("c/full/any/s/cpu", size).why == ""
-    assert bench.first_outputs.call_count == bench.close.call_count == 1
-    assert [call.args[0] for call in room.taken.call_args_list] == taken
-
-
-@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
-def test_what_ends_a_process_is_a_reason(monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]) -> None:
-    bench = Mock(first_outputs=Mock(side_effect=ending("no licence")))
-    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(workbench=bench), Mock())])
-    assert precompile.compile_case("c/full/any/s/cpu", 0).why == f"{ending.__name__}: no licence"
-    assert bench.close.call_count == 1
-
-
-def test_room_is_for_as_many_as_fit_and_what_is_too_large_is_alone() -> None:
-    room, held = Room(multiprocessing.get_context("spawn")), []
-
-    def take(share: float) -> None:
-        with room.taken(share):
-            held.append(share)
-
-    def taking(share: float) -> Thread:
-        thread = Thread(target=take, args=(share,), daemon=True)
-        thread.start()
-        return thread
-
-    with room.taken(0.6):
-        taking(0.4).join(60)
-        waiting = [taking(0.41), taking(1.5)]
-        for thread in waiting:
-            thread.join(0.2)
-        assert held == [0.4]
-    for thread in waiting:
-        thread.join(60)
-    assert sorted(held) == [0.4, 0.41, 1.5]
-
-
-def test_a_question_that_nobody_has_begun_with_is_the_runs_own() -> None:
-    begun, failed, broken, waiting = (Future[Any]() for _ in range(4))
-    for future in (begun, failed, broken):
-        future.set_running_or_notify_cancel()
-    begun.set_result(GraphReport(3, (), (), 0, 0, 1))
-    failed.set_result(None)
-    broken.set_exception(BrokenProcessPool())
-    processes = precompile.Precompiler.__new__(precompile.Precompiler)
-    futures = {"begun": begun, "failed": failed, "broken": broken, "waiting": waiting}
-    processes._answers = {(graphs, subject(core)): (future, 0) for core, future in futures.items()}
-    found = {core: processes.answer(graphs, subject(core)) for core in (*futures, "unknown")}
-    assert found.pop("begun") == GraphReport(3, (), (), 0, 0, 1)
-    assert found == dict.fromkeys(("failed", "broken", "waiting", "unknown"))
-    assert waiting.cancelled()
-
-
-def test_what_needs_room_is_waited_for() -> None:
-    waiting = Future[Any]()
-    processes = precompile.Precompiler.__new__(precompile.Precompiler)
-    processes._answers = {(graphs, subject("large")): (waiting, 2_000)}
-    Timer(0.1, waiting.set_result, ("three graphs",)).start()
-    assert processes.answer(graphs, subject("large")) == "three graphs"
-
-
-def test_a_run_counts_itself_what_it_has_no_answer_to_and_what_is_large_beside_nobody() -> None:
-    presets = {name: {"tiny": SimpleNamespace(reference=of)} for name, of in (("c", "float64"), ("large", "float32"))}
-    cores = {name: SimpleNamespace(presets=found) for name, found in presets.items()}
-    run = Session.__new__(Session)
-    run.catalogue, run.compiled, run.workbench = Mock(cores=cores), set(), Mock(ledger=Ledger())
-    for core in cores:
-        run.background = Mock(answer=lambda *_: "counted there")
-        assert run.ask(Mock(), subject(core)) == "counted there"
-    run.background = Mock(answer=lambda *_: None, wait=lambda: ["compiled"])
-    here = Mock(return_value="counted here")
-    assert (run.ask(here, subject("c")), run.compiled) == ("counted here", set())
-    assert (run.ask(here, subject("large")), run.compiled) == ("counted here", {"compiled"})
-    assert (run.ask(here, subject("large")), run.background) == ("counted here", None)
-
-
-@pytest.mark.parametrize("ending", [ValueError, SystemExit, KeyboardInterrupt])
-def test_what_cannot_be_counted_elsewhere_is_no_answer(
-    monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]
-) -> None:
-    room = MagicMock()
-    monkeypatch.setattr(precompile, "memory_bytes", lambda device: 1_250)
-    monkeypatch.setattr(precompile, "SHARE", 0.8)
-    monkeypatch.setattr(precompile, "_HERE", [precompile.Here(Mock(), room)])
-    assert precompile.answer(Mock(return_value="three graphs"), subject("c"), 0) == "three graphs"
-    assert not room.taken.called
-    assert precompile.answer(Mock(side_effect=ending("no")), subject("c"), 500) is None
-    room.taken.assert_called_once_with(0.5)
-
-
 def test_graphs_that_others_counted_are_the_runs(ways: Project) -> None:
     """What fails there is counted again: here the core, which none but the run itself can build."""
     asked = ("-m", "graphbreaks", "--matrix", "covering", "--precompile", "2")
@@ -346,91 +229,3 @@ def test_graphs_that_others_counted_are_the_runs(ways: Project) -> None:
 
 def table(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if "dynamic=" in line]
-
-
-def subject(core: str) -> GraphSubject:
-    return GraphSubject(core, "tiny", "cpu", None)
-
-
-def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_and_the_largest_first() -> None:
-    variants = {
-        "eager-fp32": Variant("eager-fp32", lambda plan: None, family="eager"),  # type: ignore[arg-type,return-value]
-        "any": Variant("any", lambda plan: None, family="compiled"),  # type: ignore[arg-type,return-value]
-        "one": Variant("one", lambda plan: None, family="onnx", fixed_shape=True),  # type: ignore[arg-type,return-value]
-    }
-    references = {"small": "float64", "odd": "float32", "large": "float32", "larger": "float32"}
-    cores = {core: SimpleNamespace(presets={"p": Mock(reference=of)}) for core, of in references.items()}
-    weights = {"large": nn.Linear(25, 10, bias=False), "larger": nn.Linear(50, 10, bias=False)}  # float32
-    bench = SimpleNamespace(weightless=lambda core, preset: weights[core])
-    run: Any = SimpleNamespace(catalogue=SimpleNamespace(cores=cores, variants=variants), workbench=bench)
-    cases = [Case(core, "p", variant, shape, "cpu") for core in cores for variant in variants for shape in ("s", "t")]
-    found = [(case.core, case.variant, case.shape, size) for case, size in worth_it(run, cases).items()]
-    assert found == [
-        (core, *built, size)
-        for core, size in (("larger", 2_000), ("large", 1_000), ("small", 0), ("odd", 0))
-        for built in (("any", "s"), ("one", "s"), ("one", "t"))
-    ]
-
-
-@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
-def test_what_ends_a_process_while_it_is_asked_for_its_size_has_none(ending: type[BaseException]) -> None:
-    bench = Mock(weightless=Mock(side_effect=ending("no licence")))
-    cores = {"c": SimpleNamespace(presets={"full": SimpleNamespace(reference="float32")})}
-    run: Any = SimpleNamespace(catalogue=SimpleNamespace(cores=cores), workbench=bench)
-    with pytest.raises(KeyboardInterrupt) if ending is KeyboardInterrupt else nullcontext():
-        assert precompile._size(run, Case("c", "full", "any", "s", "cpu")) == 0
-
-
-def test_a_run_says_what_was_compiled_in_vain() -> None:
-    notes = {"a": "1 compiled", "b": "1 from the cache", "c": "1 compiled, 1 from the cache", "d": "2 compiled"}
-    rows = {key: Row(key, {}, notes={"compile_cache": note}) for key, note in notes.items()} | {"e": Row("e", {})}
-    run: Any = SimpleNamespace(compiled={"a", "b", "c", "e", "gone"}, rows=rows, workbench=Mock(ledger=Ledger()))
-    gate = Gate(run, None, [], Mock(), Mock())
-    assert gate._cost()[1:] == ["compiled beforehand, and compiled again: 2 of 4, the first a"]
-    run.compiled = {"b"}
-    assert len(gate._cost()) == 1
-
-
-def test_the_graphs_of_what_is_large_come_last_of_all_graphs() -> None:
-    """No other test runs beside a compiler."""
-    presets = {
-        "tiny": Preset(nn.Identity, lambda shape, seed: {}, ()),
-        "full": Preset(nn.Identity, lambda s, x: {}, (), "float32"),
-    }
-    run: Any = Mock(catalogue=SimpleNamespace(cores={"c": SimpleNamespace(presets=presets)}), cases=[])
-
-    def item(**params: object) -> Any:
-        return SimpleNamespace(callspec=SimpleNamespace(params=params), get_closest_marker=lambda name: None)
-
-    large, small = (GraphSubject("c", preset, "cpu", None) for preset in ("full", "tiny"))
-    items = [
-        item(plan_subject=large),
-        item(graph_subject=small),
-        item(load_subject=LoadSubject("c", "tiny", "cpu", ".pt")),
-    ]
-    waited = []
-    for one in sorted(items, key=_rank(run)):
-        run.settle.reset_mock()
-        settle_before(run, one)
-        waited.append((next(iter(one.callspec.params)), run.settle.call_count))
-    assert waited == [("graph_subject", 0), ("plan_subject", 0), ("load_subject", 1)]
-
-
-def test_an_error_that_cannot_say_what_it_is_has_its_kind() -> None:
-    class MuteError(Exception):
-        def __str__(self) -> str:
-            raise ValueError("no str")
-
-    assert first_line(MuteError()) == "MuteError: "
-
-
-def test_what_runs_in_processes_of_its_own_is_not_compiled_beforehand() -> None:
-    def item(variant: str, *marks: str) -> Any:
-        case = Case("c", "p", variant, "s", "cpu")
-        found = SimpleNamespace(params={"case": case})
-        return SimpleNamespace(callspec=found, get_closest_marker=lambda name: name if name in marks else None)
-
-    option = SimpleNamespace(collectonly=False, setuponly=False, setupplan=False)
-    items = [item("a", "latency"), item("b", "coldstart"), item("c", "skip"), item("a", "parity")]
-    session: Any = SimpleNamespace(config=SimpleNamespace(option=option), items=items)
-    assert [case.variant for case in to_run(session)] == ["a"]

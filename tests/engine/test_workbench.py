@@ -74,6 +74,41 @@ def test_what_did_not_build_is_not_built_again_for_another_suite_or_shape(
     assert tried == built
 
 
+class Ringed(nn.Module):
+    """Only the garbage collector frees it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+        self.ring = [self]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * x
+
+
+def test_nothing_of_a_core_is_left_when_the_next_ones_reference_is_built(tmp_path: Path) -> None:
+    alive: list[weakref.ref[nn.Module]] = []
+    left: list[int] = []
+
+    def build() -> nn.Module:
+        left.append(sum(ref() is not None for ref in alive))
+        module = Ringed()
+        alive.append(weakref.ref(module))
+        return module
+
+    def plain(plan: Blueprint) -> ModuleRunner:
+        module = plan.module("float32")
+        alive.append(weakref.ref(module))
+        return ModuleRunner(module, "float32", plan.device)
+
+    preset = Preset(build, lambda shape, seed: {"x": torch.arange(1.0, 4.0)}, (Shape("s", {}),))
+    cores = {name: Core(name, "s", "here", {"tiny": preset}, ("y",), lambda shape: Work("rows", 1)) for name in "abc"}
+    bench = Workbench(Catalogue(cores, {"plain": Variant("plain", plain)}), 0, tmp_path, tmp_path)
+    for core in cores:
+        assert bench.parity(replace(CASE, core=core)).ok
+    assert left == [0, 1, 1]  # the master of the core before
+
+
 @pytest.mark.parametrize("how", ["from", "during"])
 def test_a_failure_lets_go_of_what_its_cause_had_built(how: str) -> None:
     alive: list[weakref.ref[nn.Module]] = []
