@@ -21,6 +21,7 @@ from perf.store.baselines import read_run
 MARKS = "latency or coldstart or loading or warmup"
 QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "--traces=", "-m", MARKS)
 TIDYING_S = 5.0
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 CARRIED = {
     "benchmark_min_rounds": "--benchmark-min-rounds",
@@ -47,8 +48,9 @@ class Command:
     tell: Callable[[str], object] = lambda line: None
     """Where to say that it takes a while."""
 
-    def measure(self, keys: Sequence[str]) -> Mapping[str, Row]:
-        """Rows of `keys` from one fresh process; of those that gave a number there.
+    def measure(self, keys: Sequence[str], *, compiled_anew: bool = False) -> Mapping[str, Row]:
+        """Rows of `keys` from one fresh process; of those that gave a number there. `compiled_anew`: with a compile
+        cache of its own, so that autotuning chooses once more.
 
         Raises:
             CoregateError: it wrote no run: what it said of that.
@@ -57,16 +59,21 @@ class Command:
             written = Path(scratch) / "run.json"
             chosen = [part for key in keys for part in ("--case", key)]
             command = [sys.executable, "-m", "pytest", *self.arguments, *QUIET, *chosen, f"--benchmark-json={written}"]
-            child = _run(command, self.folder)
+            child = _run(command, self.folder, {CACHE: str(Path(scratch) / "compiled")} if compiled_anew else {})
             if not written.exists():
                 raise CoregateError(f"could not be measured again: {_what_it_said(child)}")
             return read_run(written).rows
 
 
-def _run(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """In a process group of its own: who breaks off ends what the process has started as well."""
-    pipe = subprocess.PIPE
-    child = subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+def _run(
+    command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """In a process group of its own: who breaks off ends what the process has started as well. `variables` are added to
+    this process's environment."""
+    pipe, environment = subprocess.PIPE, {**os.environ, **(variables or {})}
+    child = subprocess.Popen(
+        command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
+    )
     try:
         said = child.communicate()
     except BaseException:
@@ -85,15 +92,20 @@ def _end(child: subprocess.Popen[str]) -> None:
     child.wait()
 
 
-def confirm(command: Command, keys: Sequence[str], times: int) -> Iterator[Mapping[str, Row]]:
-    """Rows of `times` fresh processes, one after the other.
+def confirm(command: Command, keys: Mapping[str, bool], times: int) -> Iterator[Mapping[str, Row]]:
+    """Rows of `keys`, `times` times, each time of a fresh process; those whose value is true of another one, which
+    compiles them anew.
 
     Raises:
         CoregateError: a process wrote no run.
     """
     for number in range(1, 1 + times if keys else 0):
-        command.tell(f"measuring again in a fresh process, {number} of {times}: {', '.join(keys)}")
-        yield command.measure(keys)
+        found: dict[str, Row] = {}
+        for anew in sorted(set(keys.values())):
+            asked, how = [key for key in keys if keys[key] is anew], ", compiled anew" if anew else ""
+            command.tell(f"measuring again in a fresh process{how}, {number} of {times}: {', '.join(asked)}")
+            found |= command.measure(asked, compiled_anew=anew)
+        yield found
 
 
 def values(again: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], list[float]]:

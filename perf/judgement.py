@@ -17,7 +17,7 @@ from perf.judge import verdict
 from perf.judge.controls import excuse, moved, said
 from perf.judge.counters import judge_bound, software_moved
 from perf.judge.disturbed import set_aside, undisturbed
-from perf.judge.suspects import suspects
+from perf.judge.suspects import suspects, tuned_otherwise
 from perf.judge.verdict import compare, with_note
 from perf.measure.device import on_card
 from perf.measure.machine import commit, software
@@ -47,7 +47,8 @@ def judge(run: Session, baseline: Sequence[Run], command: Command, looks: int, i
     `looks` fresh processes, unless that is interrupted.
     """
     comparison = compare(run.rows.values(), [before.rows for before in baseline], _budgets(run))
-    again, problems = _again(run, command, comparison.suspects(), looks, interrupts)
+    asked = {key: tuned_otherwise(run.rows[key], _accepted(baseline, key)) for key in comparison.suspects()}
+    again, problems = _again(run, command, asked, looks, interrupts)
     notes = {key: [row.notes, *(rows[key].notes for rows in again if key in rows)] for key, row in run.rows.items()}
     newest = {
         key: (row, _with_code(before.software, before.commit))
@@ -64,8 +65,12 @@ def judge(run: Session, baseline: Sequence[Run], command: Command, looks: int, i
     )
 
 
+def _accepted(baseline: Sequence[Run], key: str) -> list[Row]:
+    return [before.rows[key] for before in baseline if key in before.rows]
+
+
 def _again(
-    run: Session, command: Command, keys: list[str], looks: int, interrupts: Interrupts
+    run: Session, command: Command, keys: Mapping[str, bool], looks: int, interrupts: Interrupts
 ) -> tuple[list[Mapping[str, Row]], list[str]]:
     """The rows of fresh processes, and what went wrong with them; a suspect that cannot be measured again stays one.
     This process waits on the card meanwhile."""

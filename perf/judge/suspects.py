@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from perf.judge.counters import software_moved
 from perf.outcome import Row
@@ -15,6 +15,9 @@ TELLING = 0.01
 
 CHOICES = "kernel_choices"
 """The note that says which kernels autotuning chose, and how often: a JSON object."""
+
+DIGEST = "kernel_choices_digest"
+"""The note that differs where the choices do."""
 
 NAMED = 3
 """Choices that are named on either side of a change."""
@@ -35,6 +38,15 @@ def suspects(now: Row, before: Row, metric: str, software: Mapping[str, str], ac
         software_moved(software, accepted),
     ]
     return "; ".join(filter(None, parts))
+
+
+def tuned_otherwise(now: Row, accepted: Iterable[Row]) -> bool:
+    """Whether autotuning chose as it did in none of the accepted rows, where both sides know. The same code compiled
+    once more can be another choice (kernel time of Inductor's cases moved by -3.0 to +1.9 % on H100s), and the noise
+    between runs that share a cache does not know that.
+    """
+    known = {row.notes[DIGEST] for row in accepted if DIGEST in row.notes}
+    return bool(known) and now.notes.get(DIGEST) not in {None, *known}
 
 
 def _metrics(now: Row, before: Row, metric: str) -> Iterator[str]:

@@ -184,19 +184,55 @@ class Scripted(Command):
         object.__setattr__(self, "answers", iter(answers))
         super().__init__((), Path(), self.said.append)
 
-    def measure(self, keys: object) -> dict[str, Row]:
+    def measure(self, keys: object, *, compiled_anew: bool = False) -> dict[str, Row]:
         return next(self.answers)  # type: ignore[attr-defined, no-any-return]
 
 
 def test_values_come_by_key_and_metric_in_the_order_of_the_processes() -> None:
     answers = [{"a": Row("a", {"latency_s": 1.0, "device_s": 2.0})}, {"a": Row("a", {"latency_s": 3.0})}]
     command = Scripted(answers)
-    assert values(list(confirm(command, ["a"], 2))) == {("a", "latency_s"): [1.0, 3.0], ("a", "device_s"): [2.0]}
+    assert values(list(confirm(command, {"a": False}, 2))) == {("a", "latency_s"): [1.0, 3.0], ("a", "device_s"): [2.0]}
     assert command.said == [f"measuring again in a fresh process, {i} of 2: a" for i in (1, 2)]
 
 
+def test_what_autotuning_chose_otherwise_is_compiled_anew_in_a_process_of_its_own() -> None:
+    answers = [{key: Row(key, {"latency_s": float(at)})} for at, key in enumerate("cabcab")]
+    command = Scripted([{**answers[0], **answers[1]}, answers[2], {**answers[3], **answers[4]}, answers[5]])
+    found = list(confirm(command, {"c": False, "b": True, "a": False}, 2))
+    assert [{key: row.metrics["latency_s"] for key, row in rows.items()} for rows in found] == [
+        {"c": 0.0, "a": 1.0, "b": 2.0},
+        {"c": 3.0, "a": 4.0, "b": 5.0},
+    ]
+    assert command.said[:2] == [
+        "measuring again in a fresh process, 1 of 2: c, a",
+        "measuring again in a fresh process, compiled anew, 1 of 2: b",
+    ]
+
+
+def test_who_compiles_anew_has_a_cache_that_nobody_else_has(project: Project) -> None:
+    """The core is slow where the cache is the run's own, and its code says that autotuning chose otherwise: as code
+    that a worse choice went into, and that another compilation has not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(project.path / "cache"))
+        path = recorded(project)
+        document = json.loads(path.read_text())
+        document["benchmarks"][0]["extra_info"]["coregate"]["notes"]["kernel_choices_digest"] = "c0ffee00"
+        path.write_text(json.dumps(document))
+        unlucky = (
+            f"time.sleep(0.05) if os.environ['TORCHINDUCTOR_CACHE_DIR'] == {str(project.path / 'cache')!r} else None"
+        )
+        project.core(before=unlucky)
+        core = project.path / "mycores/toy.py"
+        core.write_text(f"import os\n{core.read_text()}")
+        patch.setattr("perf.workbench.as_notes", lambda choices: {"kernel_choices_digest": "badf00d0"})
+        result = project.time("--benchmark-compare", "--confirm=1")
+    result.stdout.fnmatch_lines([f"measuring again in a fresh process, compiled anew, 1 of 1: {KEY}"])
+    assert result.ret == 6
+    result.stdout.fnmatch_lines([f"inconclusive: {KEY}: latency_s: again *provisional*"])
+
+
 def test_without_a_suspect_no_process_is_started() -> None:
-    assert list(confirm(Scripted([]), [], 2)) == []
+    assert list(confirm(Scripted([]), {}, 2)) == []
 
 
 def test_what_decides_a_number_is_asked_of_the_fresh_process_as_well() -> None:

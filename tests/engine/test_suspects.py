@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from perf.judge.suspects import suspects
+import pytest
+
+from perf.judge.suspects import suspects, tuned_otherwise
 from perf.outcome import Row
 
 
@@ -48,6 +50,28 @@ def test_what_autotuning_chose_otherwise_is_named_and_what_it_chose_alike_is_not
 def test_where_one_side_does_not_know_its_kernels_nothing_is_said_of_them() -> None:
     assert suspects(chose(extern_mm=1), row(), "latency_s", {}, {}) == ""
     assert suspects(row(), chose(extern_mm=1), "latency_s", {}, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("now", "accepted", "otherwise"),
+    [
+        ("one", ["one", "two"], False),
+        ("two", ["one", "two"], False),
+        ("three", ["one", "two"], True),
+        ("three", ["one", None], True),
+        ("one", [None], False),
+        ("one", [], False),
+        (None, ["one"], False),
+        (None, [None], False),
+    ],
+)
+def test_autotuning_chose_otherwise_than_in_any_accepted_run(
+    now: str | None, accepted: list[str | None], otherwise: bool
+) -> None:
+    def of(digest: str | None) -> Row:
+        return row(notes={} if digest is None else {"kernel_choices_digest": digest})
+
+    assert tuned_otherwise(of(now), map(of, accepted)) is otherwise
 
 
 def test_of_many_choices_three_are_named() -> None:
