@@ -108,8 +108,8 @@ class Precompiler:
         self._run, self._tell = run, tell
         others = multiprocessing.active_children()
         with _without_main():
-            begin = (run.options, Room(context))
-            self._pool = ProcessPoolExecutor(run.options.precompile, context, _begin, begin)
+            here = (run.options, Room(context))
+            self._pool = ProcessPoolExecutor(run.options.precompile, context, _begin, here)
             self._futures = [self._pool.submit(compile_case, case.key) for case in cases]
             self._answers = {asked: self._pool.submit(answer, *asked) for asked in reversed(questions)}
         self._own = [child for child in multiprocessing.active_children() if child not in others]
@@ -196,13 +196,13 @@ def compile_case(key: str) -> Compiled:
 
 def answer(count: Count, subject: GraphSubject) -> GraphReport | None:
     """In one of the processes. None where counting fails: not every error of a library's can travel."""
-    with _room(subject):
-        try:
+    try:
+        with _room(subject):
             return count(_HERE[0].session, subject)
-        except BaseException:
-            return None
-        finally:
-            release(subject.device)
+    except BaseException:  # the run's own SIGINT is the run's to hear
+        return None
+    finally:
+        release(subject.device)
 
 
 @contextmanager

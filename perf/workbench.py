@@ -96,7 +96,7 @@ class Workbench:
         """Before a core's first case: what was built of the last one is given up, and what is left stays for good."""
         core = (case.core, case.preset, case.device)
         if core != self._core:
-            self._core = core
+            self._core, self._modules = core, Modules()
             self.close()
             settle_heap()
 

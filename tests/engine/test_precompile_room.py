@@ -146,6 +146,8 @@ def test_what_cannot_be_counted_elsewhere_is_no_answer(
 ) -> None:
     monkeypatch.setattr(precompile, "_HERE", [precompile.Here(cores, Mock())])
     assert precompile.answer(Mock(side_effect=ending("no")), subject("small")) is None
+    cores.workbench.weightless = Mock(side_effect=ending("no"))
+    assert precompile.answer(Mock(side_effect=ValueError), subject("small")) is None
 
 
 def subject(core: str) -> GraphSubject:

@@ -106,7 +106,19 @@ def test_nothing_of_a_core_is_left_when_the_next_ones_reference_is_built(tmp_pat
     bench = Workbench(Catalogue(cores, {"plain": Variant("plain", plain)}), 0, tmp_path, tmp_path)
     for core in cores:
         assert bench.parity(replace(CASE, core=core)).ok
-    assert left == [0, 1, 1]  # the master of the core before
+    assert left == [0, 0, 0]
+
+
+def test_what_was_there_before_a_core_is_not_looked_through_while_it_is_measured(tmp_path: Path) -> None:
+    preset = Preset(nn.Identity, lambda shape, seed: {"input": torch.ones(3)}, (Shape("s", {}),))
+    cores = {name: Core(name, "s", "here", {"tiny": preset}, ("y",), lambda shape: Work("rows", 1)) for name in "ab"}
+    variant = Variant("plain", lambda plan: ModuleRunner(plan.module("float32"), "float32", plan.device))
+    bench = Workbench(Catalogue(cores, {"plain": variant}), 0, tmp_path, tmp_path)
+    for core in cores:
+        before = [Failing()]
+        bench.built(replace(CASE, core=core))
+        assert not any(item is before for item in gc.get_objects())
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("how", ["from", "during"])
