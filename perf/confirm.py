@@ -21,7 +21,7 @@ from perf.store.baselines import read_run
 MARKS = "latency or coldstart or loading or warmup"
 QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "--traces=", "-m", MARKS)
 TIDYING_S = 5.0
-CACHE = "TORCHINDUCTOR_CACHE_DIR"
+CACHE, CACHE_NOTE, FROM_CACHE = "TORCHINDUCTOR_CACHE_DIR", "compile_cache", "from the cache"
 
 CARRIED = {
     "benchmark_min_rounds": "--benchmark-min-rounds",
@@ -92,20 +92,22 @@ def _end(child: subprocess.Popen[str]) -> None:
     child.wait()
 
 
-def confirm(command: Command, keys: Mapping[str, bool], times: int) -> Iterator[Mapping[str, Row]]:
-    """Rows of `keys`, `times` times, each time of a fresh process; those whose value is true of another one, which
-    compiles them anew.
+def confirm(
+    command: Command, keys: Sequence[str], times: int, *, compiled_anew: bool = False
+) -> Iterator[Mapping[str, Row]]:
+    """Rows of `times` fresh processes, one after the other.
 
     Raises:
         CoregateError: a process wrote no run.
     """
+    how = ", compiled anew" if compiled_anew else ""
     for number in range(1, 1 + times if keys else 0):
-        found: dict[str, Row] = {}
-        for anew in sorted(set(keys.values())):
-            asked, how = [key for key in keys if keys[key] is anew], ", compiled anew" if anew else ""
-            command.tell(f"measuring again in a fresh process{how}, {number} of {times}: {', '.join(asked)}")
-            found |= command.measure(asked, compiled_anew=anew)
-        yield found
+        command.tell(f"measuring again in a fresh process{how}, {number} of {times}: {', '.join(keys)}")
+        rows = command.measure(keys, compiled_anew=compiled_anew)
+        cached = [key for key, row in rows.items() if FROM_CACHE in row.notes.get(CACHE_NOTE, "")]
+        if compiled_anew and cached:
+            command.tell(f"not compiled anew, something sets {CACHE} to a cache that is kept: {', '.join(cached)}")
+        yield rows
 
 
 def values(again: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], list[float]]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from perf.contract import Case
 from perf.judge.verdict import BUDGETS
+from perf.measure.device import free_heap
 from perf.modules import is_large
-from perf.session import Count, Question, Session
-from perf.wholeness import graphs, plan
+from perf.session import Session
 
 ON_REQUEST = ("coldstart", "loading", "warmup")
-COUNTS: Mapping[str, Count] = {"graph_subject": graphs, "plan_subject": plan}
 PHASES = {"test_parity": 0, "test_placement": 1, "test_latency": 2, "test_coldstart": 3, "test_warmup": 4}
 
 
@@ -29,25 +28,14 @@ def chosen(run: Session, items: Iterable[pytest.Item], words: Sequence[str]) -> 
 
 
 def to_run(session: pytest.Session) -> list[Case]:
-    """The cases that will run, each once, in their order; those that are skipped are none."""
-    spared = ("skip", *ON_REQUEST)  # what is asked for runs in processes of its own, with caches of their own
-    items = [item for item in _running(session) if "case" in _given(item)]
-    cases = [item for item in items if not any(map(item.get_closest_marker, spared))]
-    return list(dict.fromkeys(_given(item)["case"] for item in cases))
-
-
-def questions(session: pytest.Session) -> list[Question]:
-    """What will be counted, in its order."""
-    given = [_given(item) for item in _running(session) if not item.get_closest_marker("skip")]
-    return [(COUNTS[name], subject) for params in given for name, subject in params.items() if name in COUNTS]
-
-
-def _running(session: pytest.Session) -> list[pytest.Item]:
-    """None where nothing is run, nor in xdist's workers, which do not know what falls to them."""
+    """The cases that will run, each once, in their order; those that are skipped are none. None at all where nothing is
+    run, nor in xdist's workers, which do not know what falls to them."""
     option = session.config.option
     if option.collectonly or option.setuponly or option.setupplan or hasattr(session.config, "workerinput"):
         return []
-    return session.items
+    spared = ("skip", *ON_REQUEST)  # what is asked for runs in processes of its own, with caches of their own
+    cases = [item for item in session.items if "case" in _given(item) and not any(map(item.get_closest_marker, spared))]
+    return list(dict.fromkeys(_given(item)["case"] for item in cases))
 
 
 def concerns_cases(items: Iterable[pytest.Item]) -> bool:
@@ -70,36 +58,32 @@ def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:
             run.budgets[_key(item)] = mark.kwargs
 
 
-def beside_others(item: pytest.Item) -> bool:
-    """Whether the test may run while others compile: it counts graphs."""
-    return not COUNTS.keys().isdisjoint(_given(item))
+def beside_others(run: Session, item: pytest.Item) -> bool:
+    """Whether the test may run while others compile: it counts graphs, of a preset that leaves the card room."""
+    subject = _given(item).get("graph_subject") or _given(item).get("plan_subject")
+    return subject is not None and not is_large(run.catalogue.cores[subject.core].presets[subject.preset])
 
 
-def settle_before(run: Session, item: pytest.Item) -> None:
-    """Wait for those who compile, unless the test may run beside them."""
-    if not beside_others(item):
+def make_ready(run: Session, item: pytest.Item) -> None:
+    """Wait for those who compile, unless the test may run beside them. A test of the user's own has all of the heap."""
+    if not beside_others(run, item):
         run.settle()
+    if "gate_session" not in getattr(item, "fixturenames", ()):
+        free_heap()
 
 
 def _rank(run: Session) -> Callable[[pytest.Item], tuple[int, int]]:
-    """What may run while others compile comes first, and of that last what waits for them. Then all of one variant in a
-    row, parity before speed, so that it is built once."""
+    """What may run while others compile comes first. Then all of one variant in a row, parity before speed, so that it
+    is built once."""
     order = {case: index for index, case in enumerate(run.cases)}
 
     def rank(item: pytest.Item) -> tuple[int, int]:
         case = _given(item).get("case")
         if case is None:
-            return (-1, _patience(run, item))
+            return (-1, int(not beside_others(run, item)))
         return (order.get(case, len(order)), PHASES.get(getattr(item, "originalname", ""), 0))
 
     return rank
-
-
-def _patience(run: Session, item: pytest.Item) -> int:
-    subjects = [_given(item)[name] for name in COUNTS if name in _given(item)]
-    if not subjects:
-        return 2
-    return int(is_large(run.catalogue.cores[subjects[0].core].presets[subjects[0].preset]))
 
 
 def _concerns(run: Session, item: pytest.Item) -> bool:

@@ -73,18 +73,22 @@ def _again(
     run: Session, command: Command, keys: Mapping[str, bool], looks: int, interrupts: Interrupts
 ) -> tuple[list[Mapping[str, Row]], list[str]]:
     """The rows of fresh processes, and what went wrong with them; a suspect that cannot be measured again stays one.
-    This process waits on the card meanwhile."""
+    `keys` are those to measure, and whether to compile them anew. This process waits on the card meanwhile."""
     run.workbench.close()
     found: list[Mapping[str, Row]] = []
     problems: list[str] = []
+    groups = {anew: [key for key in keys if keys[key] is anew] for anew in sorted(set(keys.values()))}
     try:
         with interrupts.heard() if keys and looks else nullcontext(), run.workbench.ledger.span("confirming"):
-            found.extend(confirm(command, keys, looks))
-    except CoregateError as error:
-        problems.append(str(error))
+            for anew, group in groups.items():
+                try:
+                    found.extend(confirm(command, group, looks, compiled_anew=anew))
+                except CoregateError as error:
+                    problems.append(str(error))
     except KeyboardInterrupt:
         interrupts.seen = True
-        problems.append(f"interrupted: suspects were measured again {len(found)} times, {looks} were asked for")
+        asked = f"{looks * len(groups)} were asked for"
+        problems.append(f"interrupted: suspects were measured again {len(found)} times, {asked}")
     return [dict(starmap(_undisturbed_by_us, rows.items())) for rows in found] if on_card() else found, problems
 
 

@@ -48,7 +48,7 @@ class Options:
     cases: tuple[str, ...]
     """Keys from `--case`; empty where none was given."""
     precompile: int
-    """Processes that compile what is timed, before anything is, and count graphs; 0 for none."""
+    """Processes that compile what is timed, before anything is; 0 for none."""
     confirm: int
     inconclusive: str
     require_baseline: bool
@@ -104,7 +104,7 @@ def _add_choices(group: pytest.OptionGroup) -> None:
         type=_times,
         default=0,
         metavar="N",
-        help="compile, and count graphs, in N processes before anything is timed (default: 0, all when its turn comes)",
+        help="compile in N processes before anything is timed (default: 0, each case when its turn comes)",
     )
     group.addoption("--weights", action="append", default=[], metavar="CORE=PATH", help="run CORE with this checkpoint")
 

@@ -161,10 +161,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Nothing is measured while others compile. What is said of that is not the test's: its setup would capture it."""
     run = item.config.stash.get(SESSION, None)
-    if run is not None and run.background is not None:
-        from perf.items import settle_before
+    if run is not None:
+        from perf.items import make_ready
 
-        settle_before(run, item)
+        make_ready(run, item)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -172,11 +172,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     run = session.config.stash.get(SESSION, None)
     if run is None:
         return
-    from perf.items import concerns_cases, questions, to_run
+    from perf.items import concerns_cases, to_run
     from perf.precompile import begin
 
     run.asked = concerns_cases(session.items)
-    begin(run, to_run(session), questions(session), session.config.stash[GATE].again.tell)
+    begin(run, to_run(session), session.config.stash[GATE].again.tell)
 
 
 @pytest.fixture(scope="session")

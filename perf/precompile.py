@@ -1,9 +1,9 @@
 """What compiles is compiled before anything is timed, by several processes at once, into the caches that the run reads.
 
 Most of a compiled case's time is its compiler's, on one core while the others idle; but a compiler beside a measurement
-would be measured too. So it happens before: each process builds a case, calls it once, and gives it up again. Graphs,
-which nothing times either, are counted meanwhile: by the run itself from the first on, and from the last by processes
-that have nothing left to compile.
+would be measured too. So it happens before: each process builds a case, calls it once, and gives it up again. Meanwhile
+the run does what it does not time: it counts graphs, where there are any to count. Nothing that a process finds is a
+verdict: it has not loaded what the user's `conftest.py` sets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from threading import Thread
 from time import perf_counter
 from types import ModuleType
 
-from perf.check.graphs import GraphReport
-from perf.contract import Case, GraphSubject
+from perf.contract import Case
 from perf.errors import CoregateError, UnsupportedError, first_line
-from perf.measure.device import memory_bytes, release
+from perf.measure.device import memory_bytes
 from perf.modules import is_large, weights_bytes
 from perf.options import Options
 from perf.room import Room
-from perf.session import Count, Question, Session
+from perf.session import Session
+from perf.workbench import Workbench
 
 UNCOMPILED = "eager"
 """The family of variants in which nothing is compiled, exported or converted."""
@@ -61,14 +61,12 @@ class Compiled:
     why: str = ""
 
 
-def begin(run: Session, cases: Iterable[Case], questions: Iterable[Question], tell: Callable[[str], object]) -> None:
-    """Where the options ask for it, start compiling those of `cases` that are worth it, and counting what `questions`
-    ask; the run waits for them in `Session.settle`."""
-    if not run.options.precompile:
-        return
-    chosen, asked = worth_it(run, cases), list(questions)
-    if chosen or asked:
-        run.background = Precompiler(run, chosen, asked, tell)
+def begin(run: Session, cases: Iterable[Case], tell: Callable[[str], object]) -> None:
+    """Where the options ask for it, start compiling those of `cases` that are worth it; the run waits for that in
+    `Session.settle`."""
+    chosen = worth_it(run, cases) if run.options.precompile else []
+    if chosen:
+        run.background = Precompiler(run.options, chosen, tell)
 
 
 def worth_it(run: Session, cases: Iterable[Case]) -> list[Case]:
@@ -82,51 +80,34 @@ def worth_it(run: Session, cases: Iterable[Case]) -> list[Case]:
     return sorted(seen.values(), key=lambda case: not is_large(run.workbench.describe(case)[1]))
 
 
-def share(run: Session, of: Case | GraphSubject) -> float:
+def share(workbench: Workbench, case: Case) -> float:
     """Of the room that its weights fill in float32, in which they are drawn. 0 of what waits for no room: it is small,
     or reads values while it is built (what is large is built by a library that does not)."""
     try:
-        size = weights_bytes(run.workbench.weightless(of.core, of.preset))
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # also what has a test skipped: the run meets it when it builds the core
+        size = weights_bytes(workbench.weightless(case.core, case.preset))
+    except Exception:
         return 0.0
-    found = size / (SHARE * memory_bytes(of.device))
+    found = size / (SHARE * memory_bytes(case.device))
     return found if found > SMALL else 0.0
 
 
 class Precompiler:
-    """Compiles each of `cases` in one of as many fresh processes as the options say, from its making on, and then
-    answers `questions`, the last first. Where a process is killed there is no telling over which case: the rest is left
-    to the run.
+    """Compiles each of `cases` in one of as many fresh processes as the options say, from its making on. Large presets
+    come first: they wait for room, and the others find time meanwhile. Where a process is killed there is no telling
+    over which case: the rest is left to the run.
     """
 
-    def __init__(
-        self, run: Session, cases: Sequence[Case], questions: Sequence[Question], tell: Callable[[str], object]
-    ) -> None:
+    def __init__(self, options: Options, cases: Sequence[Case], tell: Callable[[str], object]) -> None:
         context = multiprocessing.get_context("spawn")
-        self._run, self._tell = run, tell
+        self._tell = tell
         others = multiprocessing.active_children()
         with _without_main():
-            here = (run.options, Room(context))
-            self._pool = ProcessPoolExecutor(run.options.precompile, context, _begin, here)
+            self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, Room(context)))
             self._futures = [self._pool.submit(compile_case, case.key) for case in cases]
-            self._answers = {asked: self._pool.submit(answer, *asked) for asked in reversed(questions)}
         self._own = [child for child in multiprocessing.active_children() if child not in others]
 
-    def answer(self, count: Count, subject: GraphSubject) -> GraphReport | None:
-        """What one of the processes counted. None where none has begun to, and the run can count itself instead of
-        waiting, since that takes no room; and where one failed: the run sees why."""
-        future = self._answers.get((count, subject))
-        if future is None or (not future.done() and not share(self._run, subject) and future.cancel()):
-            return None
-        try:
-            return future.result()
-        except (BrokenProcessPool, CancelledError):
-            return None
-
     def wait(self) -> Iterator[str]:
-        """Until all is compiled and answered, and the processes are gone; the keys of what was compiled."""
+        """Until all is compiled and the processes are gone; the keys of those that were."""
         try:
             for number, future in enumerate(as_completed(self._futures), start=1):
                 one = future.result()
@@ -194,20 +175,9 @@ def compile_case(key: str) -> Compiled:
     return Compiled(key, perf_counter() - begun, why)
 
 
-def answer(count: Count, subject: GraphSubject) -> GraphReport | None:
-    """In one of the processes. None where counting fails: not every error of a library's can travel."""
-    try:
-        with _room(subject):
-            return count(_HERE[0].session, subject)
-    except BaseException:  # the run's own SIGINT is the run's to hear
-        return None
-    finally:
-        release(subject.device)
-
-
 @contextmanager
-def _room(of: Case | GraphSubject) -> Iterator[None]:
+def _room(case: Case) -> Iterator[None]:
     """Waited for, and taken."""
-    wanted = share(_HERE[0].session, of)
+    wanted = share(_HERE[0].session.workbench, case)
     with _HERE[0].room.taken(wanted) if wanted else nullcontext():
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,13 +12,13 @@ from perf.catalogue import DEVICES, Catalogue, discover, expand, select
 from perf.check.graph_report import GraphReport
 from perf.check.parity import Parity
 from perf.check.placement import Placement, place
-from perf.contract import Case, GraphSubject, Skip
+from perf.contract import Case, Skip
 from perf.disturbance import disturbed
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure import machine
 from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
-from perf.measure.device import available_device
+from perf.measure.device import available_device, free_heap
 from perf.measure.ledger import Ledger
 from perf.options import Options
 from perf.outcome import Row
@@ -27,17 +27,9 @@ from perf.weights import with_weights
 from perf.workbench import Workbench
 from perf.workload import workload
 
-Count = Callable[["Session", GraphSubject], GraphReport]
-"""A function of a module, which other processes find by its name."""
-
-Question = tuple[Count, GraphSubject]
-
 
 class Background(Protocol):
-    """What other processes do for a run, until it waits for them (the keys of what they did) or stops them: `answer` is
-    what one of them counted, None where the run has to."""
-
-    def answer(self, count: Count, subject: GraphSubject) -> GraphReport | None: ...
+    """What other processes do for a run, until it waits for them (the keys of what they did) or stops them."""
 
     def wait(self) -> Iterable[str]: ...
 
@@ -49,8 +41,8 @@ class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
     `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
-    tests (`perf_budget`) by key; `background` is what compiles before anything is timed, `settled` whether that was
-    waited for, `compiled` the keys of what was compiled there; `controls` are timed where the run is kept or compared.
+    tests (`perf_budget`) by key; `background` is what compiles before anything is timed, `compiled` the keys of what
+    was compiled there; `controls` are timed where the run is kept or compared.
     """
 
     options: Options
@@ -65,7 +57,6 @@ class Session:
     starts: dict[str, fresh.ColdStart] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
     background: Background | None = None
-    settled: bool = False
     compiled: set[str] = field(default_factory=set)
     placements: dict[str, Placement] = field(default_factory=dict)
     counted: dict[str, Counted] = field(default_factory=dict)
@@ -117,29 +108,17 @@ class Session:
         device = "cuda" if "gpu" in self.hardware else "cpu"
         return {"machine": self.machine_class, "device": device, "command": self.options.command}
 
-    def ask(self, count: Count, subject: GraphSubject) -> GraphReport:
-        """Counted here, unless another process has begun to. Who compiles beside it may have filled the card: what
-        fails then is tried again beside nobody."""
-        found = self.background.answer(count, subject) if self.background is not None else None
-        if found is not None:
-            return found
-        try:
-            return count(self, subject)
-        except Exception:
-            if self.background is None or self.settled:
-                raise
-        self.settle()
-        return count(self, subject)
-
     def settle(self) -> None:
-        """Wait for what is done in the background, before anything is measured. What it has answered stays."""
-        if self.background is not None and not self.settled:
-            self.settled = True
+        """Wait for what is done in the background, before anything is measured."""
+        background, self.background = self.background, None
+        if background is not None:
             with self.workbench.ledger.span("precompiling"):
-                self.compiled.update(self.background.wait())
+                self.compiled.update(background.wait())
 
     def give_up(self) -> None:
-        """Stop what is still done in the background: the run has ended."""
+        """Stop what is still done in the background: the run has ended. What was left out of garbage collections is so
+        no longer."""
+        free_heap()
         if self.background is not None:
             self.background.stop()
             self.background = None

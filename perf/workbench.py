@@ -182,7 +182,8 @@ class Workbench:
         """In float32 on the meta device, built once; raises what building it without values raises."""
         if (core, preset) not in self._weightless:
             found = self.catalogue.cores[core].presets[preset]
-            with warnings.catch_warnings(action="ignore"):  # a checkpoint that is copied onto meta tensors goes nowhere
+            # a checkpoint that is copied onto meta tensors goes nowhere, and warns of it
+            with self._failures.of("meta", core, preset), warnings.catch_warnings(action="ignore"):
                 self._weightless[core, preset] = build_module(found, "meta", "float32")
         return self._weightless[core, preset]
 

@@ -67,6 +67,11 @@ def settle_heap() -> None:
     gc.freeze()
 
 
+def free_heap() -> None:
+    """The end of that: whatever is garbage can be collected."""
+    gc.unfreeze()
+
+
 def peak_rss_bytes() -> int:
     """The most memory this process has held resident; Linux counts it in KiB, macOS in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -3,6 +3,7 @@ one that is not."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -80,3 +81,30 @@ def test_graphs_of_a_large_preset_are_counted_in_bfloat16(
     SEEN.clear()
     count_graphs(session(tmp_path, "", Seeing, reference), SUBJECT)
     assert {(dtype, dtype)} == SEEN
+
+
+def test_what_fails_beside_those_who_compile_is_counted_again_beside_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: list[weakref.ref[nn.Module]] = []
+    waited: list[int] = []
+
+    def full(module: nn.Module, calls: list[Inputs], **_: object) -> GraphReport:
+        alive.append(weakref.ref(module))
+        if len(alive) == 1:
+            raise MemoryError("the card is full")
+        return GraphReport(3, (), (), 0, 0, len(calls))
+
+    def wait() -> list[str]:
+        waited.append(len(alive))
+        return []
+
+    monkeypatch.setattr("perf.wholeness.counted", full)
+    run = session(tmp_path, "", Seeing, "float64")
+    run.background = Mock(wait=wait)
+    assert count_graphs(run, SUBJECT) == ""
+    assert (run.graphs[SUBJECT.key].graphs, waited, alive[0]()) == (3, [1], None)
+    alive.clear()
+    with pytest.raises(MemoryError):
+        count_graphs(run, SUBJECT)
+    assert len(alive) == 1

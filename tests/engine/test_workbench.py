@@ -145,3 +145,22 @@ def test_a_failure_lets_go_of_what_its_cause_had_built(how: str) -> None:
         del raised
     gc.collect()
     assert [ref() for ref in alive] == [None]
+
+
+def test_what_cannot_be_built_without_values_is_not_tried_again(tmp_path: Path) -> None:
+    tried: list[str] = []
+
+    def build() -> nn.Module:
+        tried.append(torch.get_default_device().type)
+        float(torch.ones(1).sum())
+        return nn.Identity()
+
+    preset = Preset(build, lambda shape, seed: {"input": torch.ones(3)}, (Shape("s", {}),))
+    core = Core("toy", "s", "here", {"tiny": preset}, ("y",), lambda shape: Work("rows", 1))
+    variant = Variant("plain", lambda plan: ModuleRunner(plan.module("float32"), "float32", plan.device))
+    bench = Workbench(Catalogue({"toy": core}, {"plain": variant}), 0, tmp_path, tmp_path)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="meta"):
+            bench.weightless("toy", "tiny")
+    assert bench.cost(CASE) is None
+    assert tried == ["meta"]
