@@ -40,9 +40,10 @@ class Background(Protocol):
 class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
-    `left_out` maps the key of a case that should have been timed and was not to the reason; `budgets` are those of the
-    tests (`perf_budget`) by key; `background` is what compiles before anything is timed, `compiled` the keys of what
-    was compiled there; `controls` are timed where the run is kept or compared.
+    `left_out` maps the key of a case that should have been timed and was not to the reason; `added` is what serving
+    adds to `graphs`, where both were counted at once; `budgets` are those of the tests (`perf_budget`) by key;
+    `background` is what compiles before anything is timed, `compiled` the keys of what was compiled there; `controls`
+    are timed where the run is kept or compared.
     """
 
     options: Options
@@ -56,6 +57,7 @@ class Session:
     unsupported: dict[str, Skip] = field(default_factory=dict)
     starts: dict[str, fresh.ColdStart] = field(default_factory=dict)
     graphs: dict[str, GraphReport] = field(default_factory=dict)
+    added: dict[str, GraphReport] = field(default_factory=dict)
     background: Background | None = None
     compiled: set[str] = field(default_factory=set)
     placements: dict[str, Placement] = field(default_factory=dict)

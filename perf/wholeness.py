@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perf.check.graphs import GraphReport, added_by
+from perf.check.graphs import GraphReport, added_by, count_and_serve
 from perf.check.graphs import count_graphs as counted
-from perf.contract import GraphSubject, Inputs, Preset
+from perf.contract import Core, GraphSubject, Inputs, Preset
 from perf.errors import UnsupportedError, first_line
 from perf.failures import let_go
 from perf.measure.device import release
@@ -33,7 +33,7 @@ def count_graphs(run: Session, subject: GraphSubject) -> str:
 def check_plan(run: Session, subject: GraphSubject) -> str:
     """Whether serving after the plan's warm-up compiles anything. Empty, or what the plan does not cover."""
     with run.workbench.ledger.span("checking"):
-        added = _counted(run, plan, subject)
+        added = run.added.get(subject.key) or _counted(run, plan, subject)
     if not added.graphs:
         return ""
     guard = added.recompiles[0].guard if added.recompiles else "no guard named"
@@ -54,16 +54,33 @@ def _counted(run: Session, count: Callable[[Session, GraphSubject], GraphReport]
 
 
 def graphs(run: Session, subject: GraphSubject) -> GraphReport:
-    """What Dynamo makes of the preset's shapes, in their order. Raises as `count_graphs`."""
+    """What Dynamo makes of the preset's shapes, in their order; and what serving adds, where the core's plan goes
+    through them in the same order. Raises as `count_graphs`."""
     core, preset = run.catalogue.cores[subject.core], _preset(run, subject)
     module = run.workbench.module(subject.core, subject.preset, subject.device, served_in(preset))
-    calls = _calls(run, subject, [shape.name for shape in preset.shapes])
+    names = [shape.name for shape in preset.shapes]
+    calls = _calls(run, subject, names)
     try:
+        warmup, served = _in_order(core, names, subject)
+        if served and (both := count_and_serve(module, calls, warmup, served, dynamic=None, root=run.options.root)):
+            report, run.added[subject.key] = both
+            return report
         return counted(module, calls, dynamic=subject.dynamic, root=run.options.root)
     except Exception as error:
         if not core.impure:
             raise
         raise UnsupportedError(f"TorchDynamo fails on this impure core: {first_line(error)}") from error
+
+
+def _in_order(core: Core, names: Sequence[str], subject: GraphSubject) -> tuple[int, int]:
+    """With how many of the preset's shapes, `names`, the core's plan warms up, and how many it then serves: the first
+    ones. 0 and 0 where it goes another way, and of a core that has no plan or is counted otherwise than it is served.
+    """
+    if core.plan is None or core.impure or subject.dynamic is not None:
+        return 0, 0
+    warmup, served = ([name for name in given if name in names] for given in (core.plan.warmup, core.plan.served))
+    goes = warmup == list(names[: len(warmup)]) and served == list(names[: len(served)]) and len(warmup) <= len(served)
+    return (len(warmup), len(served)) if goes else (0, 0)
 
 
 def plan(run: Session, subject: GraphSubject) -> GraphReport:

@@ -51,14 +51,42 @@ def count_graphs(
         raise TypeError("count_graphs lists every break and takes no fullgraph: use whole() to demand one graph")
     with _fresh(), watching(root) as seen, torch.no_grad():
         compiled = torch.compile(module, backend=backend, dynamic=dynamic, **compile_options)
-        for number, inputs in enumerate(calls, start=1):
-            try:
-                with _marked(inputs, marks or {}):
-                    compiled(**inputs)
-            except Exception as error:
-                error.add_note(f"in call {number} of {len(calls)} while counting graphs")
-                raise
+        for number, inputs in enumerate(calls):
+            with _noted(number, calls), _marked(inputs, marks or {}):
+                compiled(**inputs)
     return seen.report(calls=len(calls))
+
+
+def count_and_serve(
+    module: Callable[..., Any],
+    calls: Sequence[Inputs],
+    warmup: int,
+    served: int,
+    *,
+    root: Path,
+    dynamic: bool | None = None,
+) -> tuple[GraphReport, GraphReport] | None:
+    """`count_graphs` of `calls`, and what serving the first `served` of them adds to a warm-up with the first `warmup`
+    (`added_by`), for the price of one: each is compiled once. None where serving compiles what was warmed up once more:
+    both must then be counted by themselves.
+    """
+    with _fresh(), watching(root) as seen, torch.no_grad():
+        compiled = torch.compile(module, backend="eager", dynamic=dynamic)
+        for number, inputs in enumerate(calls[:warmup]):
+            with _noted(number, calls):
+                compiled(**inputs)
+        with watching(root) as serving:
+            for inputs in calls[:warmup]:
+                compiled(**inputs)
+            if serving.report().graphs:
+                return None
+            for number, inputs in enumerate(calls[warmup:served], start=warmup):
+                with _noted(number, calls):
+                    compiled(**inputs)
+        for number, inputs in enumerate(calls[served:], start=served):
+            with _noted(number, calls):
+                compiled(**inputs)
+    return seen.report(calls=len(calls)), serving.report(calls=served)
 
 
 def added_by(
@@ -103,6 +131,15 @@ def whole(
             found = Places(root).blame(one_line(str(error)), stack)
             return f"{found.reason} — {found.where}" if stack else found.reason
     return None if seen.report().graphs else "nothing was compiled: is torch.compile disabled here?"
+
+
+@contextmanager
+def _noted(number: int, calls: Sequence[Inputs]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in call {number + 1} of {len(calls)} while counting graphs")
+        raise
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def test_one_process_of_ours_is_no_stranger_on_the_card(seen: dict[str, str], le
 class Alone(Command):
     """One answer for each process: a row that was measured while this process held the card."""
 
-    def measure(self, keys: object) -> dict[str, Row]:
+    def measure(self, keys: object, *, compiled_anew: bool = False) -> dict[str, Row]:
         return {KEY: Row(KEY, {"device_s": 0.0021}, notes={"foreign_processes": "1"})}
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_waits_on_the_card_does_not_disturb_its_own_second_look(
     ledger = SimpleNamespace(span=lambda name: nullcontext())
     bench = SimpleNamespace(close=lambda: None, ledger=ledger)
     run: Any = SimpleNamespace(workbench=bench)
-    rows, problems = judgement._again(run, Alone((), Path()), [KEY], 2, Interrupts())
+    rows, problems = judgement._again(run, Alone((), Path()), {KEY: False}, 2, Interrupts())
     assert (len(rows), problems) == (2, [])
     assert {disturbed(found[KEY].notes) for found in rows} == {why}
 
