@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from perf.check.graphs import GraphReport, added_by, count_and_serve
 from perf.check.graphs import count_graphs as counted
@@ -57,15 +58,14 @@ def graphs(run: Session, subject: GraphSubject) -> GraphReport:
     """What Dynamo makes of the preset's shapes, in their order; and what serving adds, where the core's plan goes
     through them in the same order. Raises as `count_graphs`."""
     core, preset = run.catalogue.cores[subject.core], _preset(run, subject)
-    module = run.workbench.module(subject.core, subject.preset, subject.device, served_in(preset))
-    names = [shape.name for shape in preset.shapes]
-    calls = _calls(run, subject, names)
+    fresh = partial(run.workbench.module, subject.core, subject.preset, subject.device, served_in(preset))
+    names, root = [shape.name for shape in preset.shapes], run.options.root
+    calls, (warmup, served) = _calls(run, subject, names), _in_order(core, names, subject)
     try:
-        warmup, served = _in_order(core, names, subject)
-        if served and (both := count_and_serve(module, calls, warmup, served, dynamic=None, root=run.options.root)):
+        if served and (both := count_and_serve(fresh(), calls, warmup, served, root=root)):
             report, run.added[subject.key] = both
             return report
-        return counted(module, calls, dynamic=subject.dynamic, root=run.options.root)
+        return counted(fresh(), calls, dynamic=subject.dynamic, root=root)
     except Exception as error:
         if not core.impure:
             raise
