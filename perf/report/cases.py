@@ -15,7 +15,7 @@ HEADINGS = (
 )
 OF_LIMIT = HEADINGS.index("of limit")
 EAGER = "eager-fp32"
-BUSY = ("device_s", "cpu_s")
+BUSY = ("device_busy_s", "device_s", "cpu_s")
 PEAK = ("peak_bytes", "rss_peak_bytes")
 """What a column shows: the first that the row has."""
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -127,12 +127,13 @@ def _line(
 
 
 def of_limit(row: Row) -> str:
-    """How much of the machine's limit a row reaches: the least time the call could take, over kernel time on a GPU and
-    latency on a CPU. `-` where the limit is not known.
+    """How much of the machine's limit a row reaches: the least time the call could take, over the time in which a GPU was
+    at work and latency on a CPU. `-` where the limit is not known.
     """
     if "limit_s" not in row.notes:
         return "-"
-    return f"{float(row.notes['limit_s']) / row.metrics.get('device_s', row.metrics[LATENCY]):.0%}"
+    taken = next(row.metrics[name] for name in ("device_busy_s", "device_s", LATENCY) if name in row.metrics)
+    return f"{float(row.notes['limit_s']) / taken:.0%}"
 
 
 def _without_limit(lines: Sequence[list[str]], known: bool) -> list[list[str]]:
