@@ -127,8 +127,8 @@ def _line(
 
 
 def of_limit(row: Row) -> str:
-    """How much of the machine's limit a row reaches: the least time the call could take, over the time in which a GPU is
-    at work and over latency on a CPU. `-` where the limit is not known.
+    """How much of the machine's limit a row reaches: the least time the call could take, over the time in which a GPU
+    is at work, or over latency on a CPU. `-` where the limit is not known.
     """
     if "limit_s" not in row.notes:
         return "-"
