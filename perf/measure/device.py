@@ -59,8 +59,8 @@ def release(device: str) -> None:
 
 def settle_heap() -> None:
     """Collect all garbage, and keep what is left out of later collections until this is called again. Imported
-    libraries are half a million objects, and looking through them took 0.2 to 0.5 s on a 2-core EPYC, five times a
-    case: half of a run over small presets.
+    libraries are half a million objects, and looking through them took 0.2 to 0.5 s on a 2-core EPYC, several times a
+    case: a third of a run over small presets.
     """
     gc.unfreeze()
     gc.collect()
