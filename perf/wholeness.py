@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import torch
+
 from perf.check.graphs import GraphReport, added_by, count_and_serve
 from perf.check.graphs import count_graphs as counted
 from perf.contract import Core, GraphSubject, Inputs, Preset
@@ -15,6 +17,9 @@ from perf.modules import is_large
 from perf.runners import to_device
 from perf.session import Session
 from perf.store.counters import Counted
+
+FULL = (torch.OutOfMemoryError, MemoryError)
+"""Says nothing of a core: not that Dynamo fails on it."""
 
 
 def count_graphs(run: Session, subject: GraphSubject) -> str:
@@ -66,6 +71,8 @@ def graphs(run: Session, subject: GraphSubject) -> GraphReport:
             report, run.added[subject.key] = both
             return report
         return counted(fresh(), calls, dynamic=subject.dynamic, root=root)
+    except FULL:
+        raise
     except Exception as error:
         if not core.impure:
             raise

@@ -51,6 +51,15 @@ def test_dynamos_own_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         count_graphs(session(tmp_path, ""), SUBJECT)
 
 
+@pytest.mark.parametrize("kind", [torch.OutOfMemoryError, MemoryError])
+def test_a_memory_that_is_full_is_no_failure_of_dynamos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    monkeypatch.setattr("perf.wholeness.counted", Mock(side_effect=kind("the card is full")))
+    with pytest.raises(kind):
+        count_graphs(session(tmp_path, "a loop over numpy's numbers"), SUBJECT)
+
+
 SEEN: set[tuple[torch.dtype, torch.dtype]] = set()
 
 
