@@ -7,6 +7,7 @@ from dataclasses import replace
 from time import perf_counter
 
 import torch
+from torch import Tensor
 
 from perf.measure.controls import CONTROLS, SIZES, ControlSizes, Work
 from perf.measure.device import release, synchronise
@@ -14,10 +15,10 @@ from perf.measure.latency import Clock, quiet_collector
 from perf.measure.limit import COPY, TF32
 from perf.precision import tf32
 
-INT8 = "int8"
+INT8, FLOAT8 = "int8", "float8_e4m3fn"
 PRODUCTS = {
     "cpu": ("float32", "bfloat16", "float16"),
-    "cuda": ("float32", TF32, "bfloat16", "float16", INT8),
+    "cuda": ("float32", TF32, "bfloat16", "float16", INT8, FLOAT8),
 }
 """On a CPU torch has no quick product of integers: ONNX Runtime's own kernels are the ones that count there."""
 
@@ -76,13 +77,28 @@ def _product_s(name: str, device: str, sizes: ControlSizes, clock: Clock, max_s:
 
 
 def _product(name: str, device: str, sizes: ControlSizes) -> Work:
-    if name == INT8:
-        return _integers(device, sizes.matmul)
+    if name in OF_8_BITS:
+        return OF_8_BITS[name](device, sizes.matmul)
     dtype = torch.float32 if name == TF32 else getattr(torch, name)
     return CONTROLS["matmul"](device, replace(sizes, dtype=dtype))
 
 
 def _integers(device: str, side: int) -> Callable[[], object]:
     left, right = torch.randint(-128, 128, (2, side, side), device=device).to(torch.int8)
-    columns = right.t().contiguous().t()  # cuBLAS takes the right side of an int8 product column by column
+    columns = _by_columns(right)
     return lambda: torch._int_mm(left, columns)
+
+
+def _floats(device: str, side: int) -> Callable[[], object]:
+    """With one scale a matrix, as fast as it gets."""
+    left, right = torch.randn(2, side, side, device=device).to(torch.float8_e4m3fn)
+    one, columns = torch.ones((), device=device), _by_columns(right)
+    return lambda: torch._scaled_mm(left, columns, one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+
+def _by_columns(matrix: Tensor) -> Tensor:
+    """cuBLAS takes the right side of an 8-bit product so."""
+    return matrix.t().contiguous().t()
+
+
+OF_8_BITS: Mapping[str, Callable[[str, int], Work]] = {INT8: _integers, FLOAT8: _floats}

@@ -134,6 +134,7 @@ VARIANTS = [
     torchao_variant("int8wo", "bfloat16", "default", standard_on=("cuda",)),
     torchao_variant("int8dyn", "bfloat16", "default"),
     torchao_variant("fp8", "bfloat16", "default", missing=float8_card),
+    torchao_variant("fp8", "bfloat16", "reduce-overhead", missing=float8_card),
     torchao_variant("int8wo", "bfloat16", "reduce-overhead"),
     torchao_variant("int8wo", "bfloat16", "max-autotune"),
     torchao_variant("fp8", "bfloat16", "default", missing=float8_card, how=regional),

@@ -19,22 +19,35 @@ def exact(inputs: Inputs) -> Inputs:
 
 
 @torch.no_grad()
-def step(kind: type[LlasaDecode | LlasaGroupedDecode], inputs: Inputs) -> list[torch.Tensor]:
-    return list(random_lm(kind, "tiny").double()(**inputs))
+def step(inputs: Inputs) -> list[torch.Tensor]:
+    return list(random_lm(LlasaGroupedDecode, "tiny").merge_().double()(**inputs))
+
+
+@torch.no_grad()
+def transformers_step(inputs: Inputs) -> list[torch.Tensor]:
+    return list(random_lm(LlasaDecode, "tiny").double()(**inputs))
 
 
 @pytest.mark.parametrize("shape", PRESET.shapes, ids=lambda shape: shape.name)
 def test_it_is_transformers_step_in_float64(shape: Shape) -> None:
     inputs = exact(PRESET.inputs(shape, 3))
-    for own, theirs in zip(step(LlasaGroupedDecode, inputs), step(LlasaDecode, inputs), strict=True):
+    for own, theirs in zip(step(inputs), transformers_step(inputs), strict=True):
         torch.testing.assert_close(own, theirs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("filled", [0, 1])
 def test_it_is_so_with_next_to_nothing_in_the_cache(filled: int) -> None:
     inputs = {**exact(PRESET.inputs(PRESET.shapes[0], 3)), "position": torch.full((2,), filled)}
-    for own, theirs in zip(step(LlasaGroupedDecode, inputs), step(LlasaDecode, inputs), strict=True):
+    for own, theirs in zip(step(inputs), transformers_step(inputs), strict=True):
         torch.testing.assert_close(own, theirs, rtol=0, atol=1e-12)
+
+
+def test_what_the_cache_holds_from_the_position_on_is_unread() -> None:
+    inputs = exact(PRESET.inputs(PRESET.shapes[0], 3))
+    unread = torch.arange(inputs["key"].shape[3]) >= inputs["position"][:, None]
+    other = inputs | {name: inputs[name].masked_fill(unread[:, None, :, None], 1e3) for name in ("key", "value")}
+    for own, again in zip(step(inputs), step(other), strict=True):
+        assert torch.equal(own, again)
 
 
 def test_rotary_frequencies_stay_float32_in_16_bit() -> None:

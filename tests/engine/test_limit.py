@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from perf.catalogue import Catalogue
+from perf.catalogue import Catalogue, discover
 from perf.contract import Case, Core, Cost, Preset, Shape, Variant, Work
-from perf.measure.ceilings import fastest_s, measure_ceilings
+from perf.measure.ceilings import OF_8_BITS, PRODUCTS, fastest_s, measure_ceilings
 from perf.measure.controls import ControlSizes, ControlWatch
 from perf.measure.cost import count
 from perf.measure.limit import Forms, forms, limit_s, moved_bytes
@@ -91,6 +91,7 @@ def named(name: str) -> Variant:
         ("quant-ao-int8wo-inductor", Forms("bfloat16", 1, 2)),
         ("quant-ao-int8dyn-inductor", Forms("int8", 1, 2)),
         ("quant-ort-cuda-static-qdq-s8s8", Forms("int8", 1, 4)),
+        ("quant-ao-fp8-regional", Forms("float8_e4m3fn", 1, 2)),
     ],
 )
 def test_a_variant_says_what_it_multiplies_in_and_how_wide_its_weights_are(name: str, expected: Forms) -> None:
@@ -113,6 +114,19 @@ def test_ceilings_are_work_over_the_time_of_a_call(max_s: float, side: int) -> N
     sizes = ControlSizes(matmul=8, dtype=torch.float32, copy_bytes=64)
     found = measure_ceilings("cpu", sizes, Ticks(), max_s=max_s)
     assert found == dict.fromkeys(("float32", "bfloat16", "float16"), 2 * side**3 / 0.25) | {"copy": 2 * 64 / 0.25}
+
+
+def test_whatever_a_variant_multiplies_in_on_a_gpu_has_a_ceiling() -> None:
+    ours = discover((), (), Path()).variants.values()
+    assert {forms(variant).products for variant in ours if "cuda" in variant.devices} <= set(PRODUCTS["cuda"])
+
+
+@pytest.mark.parametrize("name", sorted(OF_8_BITS))
+def test_products_of_8_bits_are_of_whole_matrices(name: str) -> None:
+    product = OF_8_BITS[name]("cpu", 32)()
+    assert isinstance(product, torch.Tensor)
+    assert product.shape == (32, 32)
+    assert torch.unique(product).numel() > 32
 
 
 def test_the_fastest_call_counts_and_the_first_does_not() -> None:
