@@ -124,6 +124,8 @@ VARIANTS = [
     variant("onnx-cuda-fp32-legacy", LEGACY, ON_CUDA),
     variant("onnx-cuda-fp32-iobinding", session=BOUND),
     variant("onnx-cuda-fp32-cudagraph", session=GRAPH),
+    # Sizes that a graph computes run on the CPU, and then nothing is captured: with fixed shapes there are none.
+    variant("onnx-cuda-fp32-fixed-cudagraph", FIXED, GRAPH),
     # ONNX Runtime's own choice on CUDA is TF32; no one's fp32 is to be compared with it.
     replace(variant("onnx-cuda-tf32-cudagraph", DYNAMO, ROUNDED_GRAPH, ("cuda",)), lossy=True, products="tf32"),
     # All its own choices: providers in its order, what cannot be had passed over, host memory in and out, TF32.

@@ -137,7 +137,7 @@ def test_c8_on_a_gpu_the_fall_back_to_the_cpu_is_the_bad_run() -> None:
         [
             row(key.format("inductor-reduce_overhead", "cuda"), 0.5),
             row(key.format("onnx-cuda-fp32", "cuda"), 1.0),
-            row(key.format("onnx-cuda-fp32-cudagraph", "cuda"), 0.25),
+            row(key.format("onnx-cuda-fp32-fixed-cudagraph", "cuda"), 0.25),
             row(key.format("onnx-cpu-fp32", "cpu"), 4.0),
         ],
         "cuda",
