@@ -44,13 +44,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "trace": {"trace.enabled": True, "trace.debug_dir": ".cache/coregate/trace"},
     "freezing": {"freezing": True},
 }
-PRODUCTS: Mapping[str, Any] = {
-    "max_autotune_gemm": True,
-    "inductor_default_autotune_warmup": 5,
-    "inductor_default_autotune_rep": 20,
-}
-"""Without the mode's search for every kernel's tiles, and in milliseconds a choice that leave it minutes: 25 and 100
-are the defaults."""
 OUTSIDE = {"openxla": ("torch_xla", "torch_xla"), "tvm": ("tvm", "apache-tvm")}
 
 
@@ -182,14 +175,6 @@ VARIANTS = [
             mode=mode,
         )
         for mode, standard_on in (("reduce-overhead", ("cuda",)), ("max-autotune", ()))  # autotuning takes minutes
-    ),
-    # Products and what follows them, by the best of Triton's kernels and cuBLAS's: at two rows all that counts.
-    variant(
-        "inductor-option-autotuned_products-bf16",
-        all_of(compiler, cuda_only),
-        dtype="bfloat16",
-        backend="inductor",
-        options={**torch._inductor.list_mode_options("reduce-overhead"), **PRODUCTS},
     ),
     # Weights as constants: products of one input with several weights become one product.
     *(
