@@ -12,15 +12,16 @@ import torch
 from fixtures.cores import llasa
 from fixtures.models.llasa_fused import LlasaFusedDecode
 from fixtures.models.llasa_grouped import LlasaGroupedDecode
-from fixtures.models.llasa_kernels import suits
 from fixtures.models.llasa_lm import random_lm
+from fixtures.models.llasa_products import suits
 
 PRESET = next(core for core in llasa.CORES if core.name == "llasa-decode-fused").presets["tiny"]
 
 KERNELS = """
 import torch
 import torch.nn.functional as F
-from fixtures.models.llasa_kernels import CHUNK, added_product, attend, normed_gate, normed_product
+from fixtures.models.llasa_attention import CHUNK, attend
+from fixtures.models.llasa_products import added_product, normed_gate, normed_product
 
 rows = ROWS
 torch.manual_seed(3)
