@@ -1,4 +1,4 @@
-# make         the environment, in .venv (once; again only after pyproject.toml or constraints.txt changed)
+# make         the environment, in .venv (VENV; once; again only after pyproject.toml or constraints.txt changed)
 # make bench   the gate over one core: parity, graphs, latency, and a table    BENCH='--core unet'
 # make test    the tests                                                       TESTS='tests/engine -k verdict'
 # make nightly the whole gate over the full presets, on a GPU; results in nightly/  NIGHTLY='--core "flux-*"'
@@ -22,13 +22,16 @@ VENV_FLAGS ?=
 TEST_VARIANTS ?= eager-fp32 eager-bf16 aot_eager onnx-cpu-fp32
 INDUCTOR_CORES ?= deeplabv3 flux-clip llasa-tokens-vectorised
 
-BIN := .venv/bin
-STAMP := .venv/.installed
-ORACLE := .venv/.installed-oracle
-PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ORACLE := $(VENV)/.installed-oracle
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint $(CONSTRAINTS)
 
 # One cache for all that a run compiles: most of a compiled case's time on a CPU is the C++ compiler's.
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
+export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 # OpenMP threads that spin while they wait take a busy machine's cores from each other: six convolutions on two busy cores
 # took 29 ms with passive waiting and 200 to 500 ms without.
 export OMP_WAIT_POLICY ?= passive
@@ -36,11 +39,11 @@ export OMP_WAIT_POLICY ?= passive
 env: $(STAMP)
 
 # The stamp is the last step: an install that was stopped halfway is taken up again by the next call.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' was not found; coregate needs Python 3.11 or later: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $$($(PYTHON) --version 2>&1) is too old; coregate needs Python 3.11 or later: make PYTHON=python3.11" >&2; exit 1; }
-	@echo "Installing coregate and its dependencies into .venv: some minutes and 6 GB, once."
-	@$(PYTHON) -m venv $(VENV_FLAGS) .venv || { echo "make: no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Installing coregate and its dependencies into $(VENV): some minutes and 6 GB, once."
+	@$(PYTHON) -m venv $(VENV_FLAGS) $(VENV) || { echo "make: no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PIP) --editable '.[$(EXTRAS)]'
 	@$(BIN)/python -m pip check
 	@touch $@
