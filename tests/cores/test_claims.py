@@ -127,7 +127,8 @@ def test_c8_ort_badly_and_well_run(well_s: float, wins: int, finding: Finding) -
     found = answer("C8", lengths(well_s))
     assert found.finding is finding
     assert found.figure == f"{well_s:.2f}× beside ORT well run, wins {wins} of 1; 4.00× beside ORT badly run"
-    assert found.table[1][2:4] + found.table[1][5:] == ("1 s", "4 s", "4.00×", f"{well_s:.2f}×")
+    winner = "compiled" if wins else "ONNX Runtime"
+    assert found.table[1][2:4] + found.table[1][5:] == ("1 s", "4 s", "4.00×", f"{well_s:.2f}×", winner)
 
 
 def test_c8_on_a_gpu_the_fall_back_to_the_cpu_is_the_bad_run() -> None:
@@ -142,7 +143,7 @@ def test_c8_on_a_gpu_the_fall_back_to_the_cpu_is_the_bad_run() -> None:
         ],
         "cuda",
     )
-    assert found.table[1] == ("sbv2-jp-dec", "chars-3", "500 ms", "4 s", "250 ms", "8.00×", "0.50×")
+    assert found.table[1] == ("sbv2-jp-dec", "chars-3", "500 ms", "4 s", "250 ms", "8.00×", "0.50×", "ONNX Runtime")
 
 
 def test_c6_and_c7_files_of_the_parts_and_their_opsets() -> None:
@@ -165,6 +166,12 @@ def test_c9_errors_by_dtype(half: str, finding: Finding) -> None:
         row(key.format("fp16"), 1.0, {"parity": f"{half} ≤ 1"}),
     ]
     assert answer("C9", rows).finding is finding
+
+
+def test_c9_names_what_is_exact() -> None:
+    rows = [row(f"tokens/tiny/onnx-cpu-{short}/s/cpu", 1.0, {"parity": "0.0e+00 ≤ 0"}) for short in ("fp32", "fp16")]
+    found = answer("C9", rows)
+    assert (found.finding, found.because) == (Finding.DEPENDS, "tokens computes with integers, and so exactly, in both")
 
 
 @pytest.mark.parametrize(("session_s", "finding"), [(1.5, Finding.HOLDS), (4.5, Finding.DEPENDS)])
