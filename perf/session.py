@@ -159,7 +159,7 @@ class Session:
             self.left_out[case.key] = f"did not build: {first_line(error)}"
             raise
         self.checked[case.key] = found
-        if found.ok and self._is_standard(case):
+        if found.ok and case.key not in self.counted and self._is_standard(case):
             built = self.workbench.built(case)
             self.counted[case.key] = Counted(built.counters(case.shape), built.places[case.shape])
         if not found.ok:

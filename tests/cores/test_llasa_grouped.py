@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from fixtures.cores import llasa
-from fixtures.models.llasa_grouped import LlasaGroupedDecode
+from fixtures.models.llasa_grouped import LlasaGroupedDecode, merged
 from fixtures.models.llasa_lm import LlasaDecode, random_lm
+from fixtures.weights import load_into, save_as
 from perf.contract import Core, Inputs, Shape
+from perf.modules import copied
 
 CORES: dict[str, Core] = {core.name: core for core in llasa.CORES}
 PRESET = CORES["llasa-decode-grouped"].presets["tiny"]
@@ -57,3 +61,33 @@ def test_rotary_frequencies_stay_float32_in_16_bit() -> None:
     assert half.lm_head.weight.dtype is torch.bfloat16
     assert torch.equal(half.model.rotary_emb.inv_freq, before)
     assert half.double().model.rotary_emb.inv_freq.dtype is torch.float64
+
+
+def test_merging_again_changes_nothing_and_a_bias_is_refused() -> None:
+    lm = random_lm(LlasaGroupedDecode, "tiny").merge_()
+    before = {name: tensor.clone() for name, tensor in lm.state_dict().items()}
+    after = lm.merge_().state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    with pytest.raises(ValueError, match="bias"):
+        merged(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+
+
+def test_a_published_checkpoint_loads_into_the_merged_step(tmp_path: Path) -> None:
+    published = random_lm(LlasaDecode, "tiny")
+    with torch.no_grad():
+        for parameter in published.parameters():
+            parameter.mul_(1.25)
+    save_as(published, tmp_path / "model.pt")
+    lm = random_lm(LlasaGroupedDecode, "tiny").merge_()
+    load_into(lm, tmp_path / "model.pt")
+    attention, theirs = lm.model.layers[1].self_attn, published.model.layers[1].self_attn
+    parts = (theirs.q_proj.weight, theirs.k_proj.weight, theirs.v_proj.weight)
+    assert torch.equal(attention.qkv_proj.weight, torch.cat(parts))
+
+
+def test_the_merged_step_is_copied_and_not_built_again() -> None:
+    lm = random_lm(LlasaGroupedDecode, "tiny").merge_()
+    again = copied(lm, "cpu")
+    assert again is not None
+    assert again.lm_head.weight is again.model.embed_tokens.weight

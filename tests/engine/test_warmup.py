@@ -37,3 +37,9 @@ def test_a_variant_that_is_built_for_one_shape_has_no_other_warm_up(project: Pro
 
 def test_it_runs_only_where_it_is_asked_for(project: Project) -> None:
     project.run("--variant", "eager-fp32", "--collect-only", "-q").stdout.no_fnmatch_line("*test_warmup*")
+
+
+def test_it_runs_beside_a_cold_start_of_the_same_case(project: Project) -> None:
+    result = project.run("-m", "coldstart or warmup", "--variant", "eager-fp32", "--shape", "b5", "--confirm=0")
+    assert result.parseoutcomes()["passed"] == 2
+    assert result.ret == 0
