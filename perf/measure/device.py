@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -73,6 +75,10 @@ def free_heap() -> None:
 
 
 def peak_rss_bytes() -> int:
-    """The most memory this process has held resident; Linux counts it in KiB, macOS in bytes."""
+    """The most memory this process has held resident. Linux also knows `ru_maxrss`, but there a process that another
+    started has in it what that one held just then."""
+    status = Path("/proc/self/status")
+    if status.exists() and (found := re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), flags=re.MULTILINE)):
+        return int(found[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

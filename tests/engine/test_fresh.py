@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perf.fresh import ChildError, ColdStart, Spec, Start, as_metrics, payback_calls, start
 from perf.report.coldstart import coldstart_table
+
+ROOT = Path(__file__).parents[2]
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -99,3 +104,17 @@ def test_the_suite_runs_only_where_it_is_asked_for(project: Project) -> None:
     result.stdout.fnmatch_lines(
         ["*coregate: cold start*", "*import *cold *warm *pays back after*", "*eager-fp32*0 cold, 0 warm"]
     )
+
+
+HOLDER = """
+import subprocess, sys
+held = bytearray(b"x") * (1500 << 20)
+ours = "from perf.measure.device import peak_rss_bytes; print(peak_rss_bytes())"
+sys.exit(subprocess.run([sys.executable, "-c", ours]).returncode)
+"""
+
+
+def test_a_process_is_not_charged_with_what_its_starter_holds() -> None:
+    """The starter holds 1,500 MiB; a process that has loaded torch, and nothing else, well under 1,200."""
+    done = subprocess.run([sys.executable, "-c", HOLDER], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert 50 << 20 < int(done.stdout) < 1200 << 20
