@@ -66,6 +66,14 @@ def test_a_night_that_could_not_tell_fails_where_the_one_before_could_not_either
         assert ("::" in done.stdout) == bool(said)
 
 
+def test_a_night_that_cannot_ask_how_the_last_one_ended_fails(tmp_path: Path) -> None:
+    (tmp_path / "nightly").mkdir()
+    (tmp_path / "nightly" / "status").write_text("6\n")
+    (tmp_path / "gh").write_text("#!/bin/sh\nexit 4\n")
+    (tmp_path / "gh").chmod(0o755)
+    assert shell(step("nightly-gpu", "gate", "Outcome"), tmp_path).returncode == 4
+
+
 @pytest.mark.parametrize(("status", "code", "said"), [(0, 0, ""), (1, 1, ""), (3, 3, ""), (6, 0, WARNED)])
 def test_what_an_ab_could_not_tell_fails_no_pull_request(tmp_path: Path, status: int, code: int, said: str) -> None:
     python = tmp_path / ".venv" / "bin" / "python"
