@@ -29,13 +29,15 @@ def test_c13_a_warm_up_helps_where_it_matches(mismatched_s: float, graphs_made: 
     assert answer("C13", [found]).finding is finding
 
 
-def trace(variant: str, kernels: int, device_s: float) -> Row:
+def trace(variant: str, kernels: int, device_s: float, **counters: int) -> Row:
     key = f"flux-transformer/full/{variant}/s/cuda"
-    return row(key, 0.2, kernels=kernels, device_s=device_s, device_busy_s=device_s)
+    return row(key, 0.2, kernels=kernels, device_s=device_s, device_busy_s=device_s, **counters)
 
 
 def test_c15_launches_mean_kernel_and_busy_share_side_by_side() -> None:
-    found = answer("C15", [trace("eager-bf16", 1000, 0.1), trace("inductor-default-bf16", 250, 0.05)], "cuda")
+    made = {"inductor_nodes": 900, "inductor_kernels": 150, "extern_calls": 100}
+    found = answer("C15", [trace("eager-bf16", 1000, 0.1), trace("inductor-default-bf16", 250, 0.05, **made)], "cuda")
+    assert [line[-2:] for line in found.table[1:]] == [("-", "-"), ("900 operations into 150 kernels", "100 calls")]
     assert found.finding is Finding.HOLDS
     assert found.figure == "1000 kernels of 100 µs, busy 50%; compiled 250 kernels of 200 µs, busy 25%"
 
