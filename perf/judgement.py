@@ -21,7 +21,7 @@ from perf.judge.disturbed import set_aside, undisturbed
 from perf.judge.suspects import suspects, tuned_otherwise
 from perf.judge.verdict import compare, with_note
 from perf.measure.device import on_card
-from perf.measure.machine import commit, software
+from perf.measure.machine import commit, conditions
 from perf.outcome import SINCE, Row, Verdict, Word
 from perf.scope import owed
 from perf.session import Session
@@ -115,7 +115,7 @@ def _budgets(run: Session) -> verdict.Budgets:
 
 def _explained(verdicts: Sequence[Verdict], run: Session, newest: Newest) -> list[Verdict]:
     """What else moved, beside each verdict that says a change."""
-    here = _with_code(software(), commit(run.options.root))
+    here = _with_code(conditions(), commit(run.options.root))
     return [_with_suspects(found, run, here, newest) if found.word in CHANGED else found for found in verdicts]
 
 
@@ -136,7 +136,7 @@ def _counted(run: Session, newest: Newest) -> Iterator[Verdict]:
     for key, row in run.rows.items():
         before, accepted = newest.get(key, (None, {}))
         if before is not None and before.workload == row.workload:
-            yield from judge_bound(key, row.counters, before.counters, software_moved(software(), accepted))
+            yield from judge_bound(key, row.counters, before.counters, software_moved(conditions(), accepted))
 
 
 def _unmeasured(run: Session, baseline: Sequence[Run]) -> list[Verdict]:

@@ -131,7 +131,7 @@ class Session:
             "class": self.machine_class,
             "command": self.options.command,
             "hardware": self.hardware,
-            "software": machine.software(),
+            "software": machine.conditions(),
             "commit": machine.commit(self.options.root),
             "controls": self.timed_controls(),
             "ceilings": dict(self.controls.ceilings),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from perf.measure.nvml import driver_version
 
+THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
 SOFTWARE = (
     "torch",
     "torchvision",
@@ -79,6 +80,12 @@ def software() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def conditions() -> dict[str, str]:
+    """`software`, and what the environment says of OpenMP's threads: a softmax that opens hundreds of teams took 216 ms
+    with passive waiting and 11 without, on two cores."""
+    return {**software(), **{name: os.environ[name] for name in THREADS if name in os.environ}}
 
 
 def commit(root: Path) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from perf.measure.machine import commit, cpu, driver, machine_class
+import pytest
+
+from perf.measure.machine import commit, conditions, cpu, driver, machine_class, software
 
 CPUINFO = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -71,3 +73,9 @@ def test_the_commit_is_heads_whatever_is_tagged_and_says_where_files_were_change
 
 def test_without_a_repository_there_is_no_commit(tmp_path: Path) -> None:
     assert commit(tmp_path) == ""
+
+
+def test_what_the_environment_says_of_threads_is_kept_beside_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert dict(conditions().items() - software().items()) == {"OMP_WAIT_POLICY": "passive"}
