@@ -11,6 +11,8 @@ from perf.contract import Case
 from perf.report.cases import seconds as seconds
 from perf.report.cases import size as size
 
+CLOSE = 1.05
+"""A latency within 5 % is called the same: that is latency's own budget."""
 TIME = ("device_s", "latency_s")
 """What a variant takes: kernel time where there is a GPU, which repeats closely, else what a caller waits."""
 

@@ -74,11 +74,19 @@ def free_heap() -> None:
     gc.unfreeze()
 
 
+PROC = Path("/proc/self")
+
+
+def status_bytes(field: str, proc: Path = PROC) -> int:
+    """A field of Linux's `/proc/self/status` (proc_pid_status(5)), such as VmRSS and VmHWM; 0 where it is absent."""
+    found = re.search(rf"^{field}:\s+(\d+) kB$", (proc / "status").read_text(), flags=re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
 def peak_rss_bytes() -> int:
     """The most memory this process has held resident. Linux also knows `ru_maxrss`, but there a process that another
     started has in it what that one held just then."""
-    status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), flags=re.MULTILINE)):
-        return int(found[1]) * 1024
+    if PROC.exists():
+        return status_bytes("VmHWM")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from perf.measure.device import PROC, status_bytes
 from perf.measure.nvml import Card
 from perf.measure.repeats import Repeats, at_once
 
@@ -67,7 +67,7 @@ class ResidentMeter:
     (`coldstart`).
     """
 
-    proc: Path = Path("/proc/self")
+    proc: Path = PROC
     trim: Callable[[], object] = return_freed_pages
     wait: Callable[[], None] = at_once
     repeats: Repeats = field(default_factory=Repeats)
@@ -81,10 +81,10 @@ class ResidentMeter:
     def _growth(self, call: Callable[[], object]) -> float:
         self.trim()
         self._reset()
-        before = self._status("VmRSS")
+        before = status_bytes("VmRSS", self.proc)
         call()
         self.wait()
-        return self._status("VmHWM") - before
+        return status_bytes("VmHWM", self.proc) - before
 
     def _reset(self) -> bool:
         try:
@@ -92,7 +92,3 @@ class ResidentMeter:
         except OSError:
             return False
         return True
-
-    def _status(self, field: str) -> int:
-        found = re.search(rf"^{field}:\s+(\d+) kB$", (self.proc / "status").read_text(), flags=re.MULTILINE)
-        return int(found[1]) * 1024 if found else 0
