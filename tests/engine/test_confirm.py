@@ -140,15 +140,21 @@ def test_who_breaks_a_second_look_off_ends_what_it_has_started(tmp_path: Path) -
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupts = Interrupts()
-    interrupts.hold()
-    Thread(target=interrupt).start()
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # what a shell starts in the background ignores it
     try:
-        with pytest.raises(KeyboardInterrupt), interrupts.heard():
-            _run([sys.executable, "-c", code], tmp_path)
+        interrupts.hold()
+        Thread(target=interrupt).start()
+        try:
+            with pytest.raises(KeyboardInterrupt), interrupts.heard():
+                _run([sys.executable, "-c", code], tmp_path)
+        finally:
+            interrupts.release()
+        assert interrupts.seen
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
-        interrupts.release()
-    assert interrupts.seen
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, before)
     left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"grandchild-of-{name}" in _command(path)]
     assert left == []
 
