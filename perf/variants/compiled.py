@@ -92,6 +92,17 @@ class RoundedRunner(CompiledRunner):
             return super().run(prepared)
 
 
+class StaticRunner(CompiledRunner):
+    """Prepared inputs stay where they are, so that CUDA graphs read them there: others are copied for every call."""
+
+    def prepare(self, inputs: Inputs) -> dict[str, Any]:
+        prepared = super().prepare(inputs)
+        for value in prepared.values():
+            if isinstance(value, torch.Tensor):  # without a guard: at another address a graph is recorded anew
+                torch._dynamo.mark_static_address(value, guard=False)
+        return prepared
+
+
 def listed(backend: str) -> Need:
     """The backend is one that `torch._dynamo.list_backends(None)` names, and its package is there."""
 
@@ -158,6 +169,14 @@ def _rounded(name: str, **options: Any) -> Variant:
     return replace(made, lossy=True, products="tf32", options={**made.options, "tf32": True})
 
 
+def _in_their_place(name: str, **options: Any) -> Variant:
+    """As a server that keeps its cache where it is: what a caller changes between two calls, it changes there."""
+    made = variant(
+        name, all_of(compiler, cuda_only), runner=StaticRunner, dtype="bfloat16", backend="inductor", **options
+    )
+    return replace(made, options={**made.options, "static_inputs": True})
+
+
 VARIANTS = [
     *_modes(),
     *_options(),
@@ -176,6 +195,7 @@ VARIANTS = [
         )
         for mode, standard_on in (("reduce-overhead", ("cuda",)), ("max-autotune", ()))  # autotuning takes minutes
     ),
+    _in_their_place("inductor-reduce_overhead-static_inputs-bf16", mode="reduce-overhead"),
     # Weights as constants: products of one input with several weights become one product.
     *(
         variant(

@@ -14,7 +14,7 @@ from perf.catalogue import discover
 from perf.check.graphs import watching
 from perf.contract import Axis, Blueprint, Core, Outputs, Preset, Shape, Variant, Work
 from perf.errors import UnsupportedError
-from perf.variants.compiled import listed, variant
+from perf.variants.compiled import StaticRunner, listed, variant
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = discover([], [], ROOT).variants
@@ -103,6 +103,26 @@ def test_two_batch_sizes(tmp_path: Path, name: str, graphs: int, recompiles: int
     (y,), counters = run(VARIANTS[name], blueprint(tmp_path), *SHAPES)
     torch.testing.assert_close(y, eager(shape=SHAPES[1]))
     assert (counters["graphs"], counters["recompiles"]) == (graphs, recompiles)
+
+
+def test_static_inputs_are_handed_to_the_compiler_as_such_and_other_addresses_compile_nothing(tmp_path: Path) -> None:
+    seen: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
+        seen.extend(getattr(node, "_dynamo_static_input_type", None) for node in example if node.shape == (5, 12))
+        return graph
+
+    made = variant("static", lambda device: None, runner=StaticRunner, backend=backend)
+    with watching(ROOT) as watched:
+        runner = made.build(blueprint(tmp_path, Plain))
+        first, second = (runner.prepare(inputs(SHAPES[0], seed)) for seed in (0, 1))
+        (y,), (z,) = runner.outputs(runner.run(first)), runner.outputs(runner.run(second))
+        counters = watched.report().counters()
+    runner.close()
+    assert first["x"].data_ptr() != second["x"].data_ptr()
+    torch.testing.assert_close((y, z), ((first["x"] * 2).sin(), (second["x"] * 2).sin()))
+    assert seen == ["unguarded"]
+    assert (counters["graphs"], counters["recompiles"]) == (1, 0)
 
 
 def test_a_pure_core_must_be_one_graph(tmp_path: Path) -> None:
