@@ -53,10 +53,10 @@ _HERE: list[Here] = []
 
 @dataclass(frozen=True)
 class Compiled:
-    """What came of one case: `seconds` that it took its process, and why it did not build, if it did not. That is no
-    verdict: the run meets the case again."""
+    """What came of one variant's cases: the `keys` of those that were built and called, `seconds` that it took its
+    process, and why the next was not, if one is left. That is no verdict: the run meets the case again."""
 
-    key: str
+    keys: tuple[str, ...]
     seconds: float
     why: str = ""
 
@@ -69,15 +69,17 @@ def begin(run: Session, cases: Iterable[Case], tell: Callable[[str], object]) ->
         run.background = Precompiler(run.options, chosen, tell)
 
 
-def worth_it(run: Session, cases: Iterable[Case]) -> list[Case]:
-    """Those with something to compile, each variant of a preset once; large presets, which wait for room, first."""
-    seen: dict[tuple[str, ...], Case] = {}
-    for case in cases:
+def worth_it(run: Session, cases: Iterable[Case]) -> list[list[Case]]:
+    """Those with something to compile, by what is built once; large presets, which wait for room, first. All shapes of
+    one are called in the run's order, since what is compiled at a shape depends on those before it.
+    """
+    seen: dict[tuple[str, ...], list[Case]] = {}
+    for case in dict.fromkeys(cases):
         variant = run.catalogue.variants[case.variant]
         if variant.family != UNCOMPILED:
             shape = case.shape if variant.fixed_shape else ""
-            seen.setdefault((case.core, case.preset, case.variant, case.device, shape), case)
-    return sorted(seen.values(), key=lambda case: not is_large(run.workbench.describe(case)[1]))
+            seen.setdefault((case.core, case.preset, case.variant, case.device, shape), []).append(case)
+    return sorted(seen.values(), key=lambda alike: not is_large(run.workbench.describe(alike[0])[1]))
 
 
 def share(workbench: Workbench, case: Case) -> float:
@@ -92,18 +94,18 @@ def share(workbench: Workbench, case: Case) -> float:
 
 
 class Precompiler:
-    """Compiles each of `cases` in one of as many fresh processes as the options say, from its making on. Large presets
-    come first: they wait for room, and the others find time meanwhile. Where a process is killed there is no telling
-    over which case: the rest is left to the run.
+    """Compiles each of `variants`, by all its cases, in one of as many fresh processes as the options say, from its
+    making on. Large presets come first: they wait for room, and the others find time meanwhile. Where a process is
+    killed there is no telling over which case: the rest is left to the run.
     """
 
-    def __init__(self, options: Options, cases: Sequence[Case], tell: Callable[[str], object]) -> None:
+    def __init__(self, options: Options, variants: Sequence[Sequence[Case]], tell: Callable[[str], object]) -> None:
         context = multiprocessing.get_context("spawn")
         self._tell = tell
         others = multiprocessing.active_children()
         with _without_main():
             self._pool = ProcessPoolExecutor(options.precompile, context, _begin, (options, Room(context)))
-            self._futures = [self._pool.submit(compile_case, case.key) for case in cases]
+            self._futures = [self._pool.submit(compile_all, [case.key for case in cases]) for cases in variants]
         self._own = [child for child in multiprocessing.active_children() if child not in others]
 
     def wait(self) -> Iterator[str]:
@@ -111,8 +113,9 @@ class Precompiler:
         try:
             for number, future in enumerate(as_completed(self._futures), start=1):
                 one = future.result()
-                self._tell(f"compiled {number} of {len(self._futures)}: {one.key}, {one.why or f'{one.seconds:.0f} s'}")
-                yield from [] if one.why else [one.key]
+                told = ", ".join([*one.keys, one.why or f"{one.seconds:.0f} s"])
+                self._tell(f"compiled {number} of {len(self._futures)}: {told}")
+                yield from one.keys
             self._pool.shutdown()
         except BrokenProcessPool:
             self._tell("a compiling process was killed: what is left is compiled when its turn comes")
@@ -158,21 +161,25 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def compile_case(key: str) -> Compiled:
+def compile_all(keys: Sequence[str]) -> Compiled:
     """In one of the processes. Built and called as parity does, so that the same is compiled; what is raised is a
     reason, also what has a test skipped or ends a process, and is no `Exception`."""
-    workbench, case, begun, why = _HERE[0].session.workbench, Case.parse(key), perf_counter(), ""
+    workbench, begun, done, why = _HERE[0].session.workbench, perf_counter(), [], ""
+    case = Case.parse(keys[0])
     try:
         with _room(case):
             begun = perf_counter()
-            workbench.first_outputs(case)
+            for key in keys:
+                case = Case.parse(key)
+                workbench.first_outputs(case)
+                done.append(key)
     except (UnsupportedError, CoregateError) as reason:
-        why = str(reason)
+        why = f"{case.key}, {reason}"
     except BaseException as error:  # the run's own SIGINT is the run's to hear
-        why = first_line(error)
+        why = f"{case.key}, {first_line(error)}"
     finally:
         workbench.close()
-    return Compiled(key, perf_counter() - begun, why)
+    return Compiled(tuple(done), perf_counter() - begun, why)
 
 
 @contextmanager

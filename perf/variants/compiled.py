@@ -93,7 +93,15 @@ class RoundedRunner(CompiledRunner):
 
 
 class StaticRunner(CompiledRunner):
-    """Prepared inputs stay where they are, so that CUDA graphs read them there: others are copied for every call."""
+    """Prepared inputs stay where they are, so that CUDA graphs read them there: others are copied for every call.
+
+    What is compiled for them is kept apart: in torch 2.11 the caches do not tell it from what copies, so that whichever
+    variant came first would run under both names (2.14 tells them apart).
+    """
+
+    def __init__(self, blueprint: Blueprint, dtype: str, compiled: Compile, options: Mapping[str, Any]) -> None:
+        super().__init__(blueprint, dtype, compiled, options)
+        self._called: dict[int, dict[str, Any]] = {}
 
     def prepare(self, inputs: Inputs) -> dict[str, Any]:
         prepared = super().prepare(inputs)
@@ -101,6 +109,13 @@ class StaticRunner(CompiledRunner):
             if isinstance(value, torch.Tensor):  # without a guard: at another address a graph is recorded anew
                 torch._dynamo.mark_static_address(value, guard=False)
         return prepared
+
+    def run(self, prepared: dict[str, Any]) -> Any:
+        if id(prepared) in self._called:  # nothing compiles any more, and the tag would cost time
+            return super().run(prepared)
+        self._called[id(prepared)] = prepared
+        with torch.compiler.config.patch(cache_key_tag="static_inputs"):  # type: ignore[attr-defined]
+            return super().run(prepared)
 
 
 def listed(backend: str) -> Need:

@@ -110,6 +110,7 @@ def test_static_inputs_are_handed_to_the_compiler_as_such_and_other_addresses_co
 
     def backend(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
         seen.extend(getattr(node, "_dynamo_static_input_type", None) for node in example if node.shape == (5, 12))
+        seen.append(torch.compiler.config.cache_key_tag)
         return graph
 
     made = variant("static", lambda device: None, runner=StaticRunner, backend=backend)
@@ -121,7 +122,8 @@ def test_static_inputs_are_handed_to_the_compiler_as_such_and_other_addresses_co
     runner.close()
     assert first["x"].data_ptr() != second["x"].data_ptr()
     torch.testing.assert_close((y, z), ((first["x"] * 2).sin(), (second["x"] * 2).sin()))
-    assert seen == ["unguarded"]
+    assert seen == ["unguarded", "static_inputs"]
+    assert torch.compiler.config.cache_key_tag == ""
     assert (counters["graphs"], counters["recompiles"]) == (1, 0)
 
 

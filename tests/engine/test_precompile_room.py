@@ -44,7 +44,7 @@ def test_what_is_large_waits_for_room(
 ) -> None:
     room = MagicMock()
     monkeypatch.setattr(precompile, "_HERE", here(workbench, room))
-    assert precompile.compile_case(f"{core}/full/any/s/cpu").why == ""
+    assert precompile.compile_all([f"{core}/full/any/s/cpu"]).why == ""
     assert workbench.first_outputs.call_count == workbench.close.call_count == 1
     assert [call.args[0] for call in room.taken.call_args_list] == taken
 
@@ -56,8 +56,19 @@ def test_what_ends_a_process_is_a_reason(
 ) -> None:
     setattr(workbench, where, Mock(side_effect=ending("no licence")))
     monkeypatch.setattr(precompile, "_HERE", here(workbench, Mock()))
-    assert precompile.compile_case("small/full/any/s/cpu").why == f"{ending.__name__}: no licence"
+    assert (
+        precompile.compile_all(["small/full/any/s/cpu"]).why == f"small/full/any/s/cpu, {ending.__name__}: no licence"
+    )
     assert workbench.close.call_count == 1
+
+
+def test_shapes_are_called_in_turn_up_to_the_one_that_fails(monkeypatch: pytest.MonkeyPatch, workbench: Any) -> None:
+    keys = [f"small/full/any/{shape}/cpu" for shape in "rst"]
+    workbench.first_outputs = Mock(side_effect=[(), RuntimeError("no memory")])
+    monkeypatch.setattr(precompile, "_HERE", here(workbench, Mock()))
+    found = precompile.compile_all(keys)
+    assert [call.args[0].key for call in workbench.first_outputs.call_args_list] == keys[:2]
+    assert (found.keys, found.why) == ((keys[0],), f"{keys[1]}, RuntimeError: no memory")
 
 
 def test_room_is_for_as_many_as_fit_and_what_is_too_large_is_alone() -> None:
@@ -93,9 +104,10 @@ def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_an
     bench = SimpleNamespace(describe=lambda case: (None, presets[case.core], None, None))
     run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants), workbench=bench)
     cases = [Case(core, "p", variant, shape, "cpu") for core in presets for variant in variants for shape in ("s", "t")]
-    assert [(case.core, case.variant, case.shape) for case in worth_it(run, cases)] == [
-        *(("large", "any", "s"), ("large", "one", "s"), ("large", "one", "t")),
-        *(("small", "any", "s"), ("small", "one", "s"), ("small", "one", "t")),
+    found = worth_it(run, [*cases, *cases])  # by parity and by latency
+    assert [(alike[0].core, alike[0].variant, [case.shape for case in alike]) for alike in found] == [
+        *(("large", "any", ["s", "t"]), ("large", "one", ["s"]), ("large", "one", ["t"])),
+        *(("small", "any", ["s", "t"]), ("small", "one", ["s"]), ("small", "one", ["t"])),
     ]
 
 

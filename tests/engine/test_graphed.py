@@ -1,0 +1,104 @@
+"""Eager in a CUDA graph: what is captured, when, and what is replayed. The graph itself is a fake here; one that is
+none is captured where there is a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from perf.contract import Blueprint, Core, Preset, Shape, Work
+from perf.errors import UnsupportedError
+from perf.variants.graphed import VARIANTS, GraphedRunner
+
+SHAPE = Shape("s", {"n": 2})
+
+
+class Square(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+
+class Waits(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * float(x.sum())
+
+
+def inputs(shape: Shape, seed: int) -> dict[str, torch.Tensor]:
+    return {"x": torch.tensor([1.0, 2.0]) + seed}
+
+
+def blueprint(build: type[nn.Module], device: str) -> Blueprint:
+    preset = Preset(build, inputs, (SHAPE,))
+    core = Core("c", "s", "here", {"tiny": preset}, ("y",), lambda shape: Work("rows", 1))
+    return Blueprint(
+        core=core, preset=preset, shape=SHAPE, device=device, cache=None,  # type: ignore[arg-type]
+        module=lambda dtype: build().eval().to(device, getattr(torch, dtype)), example=lambda seed: inputs(SHAPE, seed),
+    )  # fmt: skip
+
+
+class Recorder:
+    """As a graph: its outputs are one tensor, which a replay fills anew from where the inputs lie."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.events: list[str] = []
+        self._failure = failure
+
+    def __call__(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        if self._failure:
+            raise self._failure
+        self.events.append("captured")
+        returned = torch.full_like(call(), torch.nan)
+
+        def replay() -> None:
+            self.events.append("replayed")
+            returned.copy_(call())
+
+        return returned, replay
+
+
+def test_each_set_of_inputs_is_captured_once_and_then_read_where_it_lies() -> None:
+    recorder = Recorder()
+    runner = GraphedRunner(blueprint(Square, "cpu"), "float32", recorder)
+    first, second = (runner.prepare(inputs(SHAPE, seed)) for seed in (0, 1))
+    (kept,) = runner.outputs(runner.run(first))
+    first["x"].fill_(3.0)
+    assert runner.run(first).tolist() == [9.0, 9.0]
+    assert runner.run(second).tolist() == [4.0, 9.0]
+    assert kept.tolist() == [1.0, 4.0]
+    assert recorder.events == ["captured", "replayed", "replayed", "captured", "replayed"]
+    assert runner.counters() == {"cudagraphs": 2}
+    runner.close()
+    assert runner.counters() == {"cudagraphs": 0}
+
+
+def test_what_cannot_be_captured_is_a_reason_and_what_is_broken_is_not() -> None:
+    reason = "CUDA error: operation not permitted when stream is capturing"
+    runner = GraphedRunner(blueprint(Square, "cpu"), "float32", Recorder(RuntimeError(reason)))
+    with pytest.raises(UnsupportedError, match=f"no CUDA graph can hold this core: RuntimeError: {reason}"):
+        runner.run(runner.prepare(inputs(SHAPE, 0)))
+    runner = GraphedRunner(blueprint(Square, "cpu"), "float32", Recorder(RuntimeError("shapes do not match")))
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        runner.run(runner.prepare(inputs(SHAPE, 0)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="captures on a CUDA device, and there is none")
+def test_on_a_gpu_a_graph_reads_its_inputs_in_place_and_waiting_cannot_be_captured() -> None:
+    runner = GraphedRunner(blueprint(Square, "cuda"), "float32")
+    prepared = runner.prepare(inputs(SHAPE, 0))
+    assert runner.run(prepared).tolist() == [1.0, 4.0]
+    prepared["x"].fill_(3.0)
+    assert runner.run(prepared).tolist() == [9.0, 9.0]
+    runner.close()
+    runner = GraphedRunner(blueprint(Waits, "cuda"), "float32")
+    with pytest.raises(UnsupportedError, match="no CUDA graph can hold this core"):
+        runner.run(runner.prepare(inputs(SHAPE, 0)))
+
+
+def test_it_is_for_cuda_alone() -> None:
+    reasons = {made.name: made.missing("cpu") for made in VARIANTS if made.missing is not None}
+    assert set(reasons) == {"graphed-eager-fp32", "graphed-eager-bf16", "graphed-eager-fp16"}
+    assert all(reasons.values())
