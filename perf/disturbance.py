@@ -17,7 +17,7 @@ LIMIT = 0.05
 SAMPLING, SLOWED = "sampling", "the device was slowed down"
 """A note, and the words with which it may end."""
 
-DEVICE = frozenset({"device_s", "device_busy_s"})
+DEVICE = frozenset({"device_s"})
 """Kernel time does not wait for the host's processor."""
 
 

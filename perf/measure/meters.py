@@ -45,5 +45,5 @@ def measure_all(chosen: Iterable[Meter], call: Callable[[], object]) -> dict[str
 
 def host_s(latency_s: float, measured: Mapping[str, float]) -> dict[str, float]:
     """What is left of the latency beside the device's busy time, where that is known and there is any."""
-    left = latency_s - measured.get("device_busy_s", latency_s)
+    left = latency_s - measured.get("device_s", latency_s)
     return {"host_s": left} if left > 0 else {}

@@ -15,7 +15,7 @@ HEADINGS = (
 )
 OF_LIMIT = HEADINGS.index("of limit")
 EAGER = "eager-fp32"
-BUSY = ("device_busy_s", "device_s", "cpu_s")
+BUSY = ("device_s", "cpu_s")
 PEAK = ("peak_bytes", "rss_peak_bytes")
 """What a column shows: the first that the row has."""
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -132,7 +132,7 @@ def of_limit(row: Row) -> str:
     """
     if "limit_s" not in row.notes:
         return "-"
-    taken = next(row.metrics[name] for name in ("device_busy_s", "device_s", LATENCY) if name in row.metrics)
+    taken = next(row.metrics[name] for name in ("device_s", LATENCY) if name in row.metrics)
     return f"{float(row.notes['limit_s']) / taken:.0%}"
 
 

@@ -31,7 +31,7 @@ def test_c13_a_warm_up_helps_where_it_matches(mismatched_s: float, graphs_made: 
 
 def trace(variant: str, kernels: int, device_s: float, **counters: int) -> Row:
     key = f"flux-transformer/full/{variant}/s/cuda"
-    return row(key, 0.2, kernels=kernels, device_s=device_s, device_busy_s=device_s, **counters)
+    return row(key, 0.2, kernels=kernels, device_s=device_s, **counters)
 
 
 def test_c15_launches_mean_kernel_and_busy_share_side_by_side() -> None:

@@ -185,7 +185,7 @@ def row(variant: str, limit_s: str = "", **metrics: float) -> Row:
 
 def test_the_table_has_the_share_of_kernel_time_or_of_latency_and_only_where_it_is_known() -> None:
     on_gpu = row("eager-fp32", "2e-3", latency_s=0.04, device_s=0.008)
-    branches = row("inductor", "2e-3", latency_s=0.008, device_s=0.008, device_busy_s=0.005)
+    branches = row("inductor", "2e-3", latency_s=0.008, device_s=0.005)
     on_cpu, unknown = row("eager-bf16", "2e-3", latency_s=0.04), row("aot_eager", latency_s=0.04)
     table = case_table({found.key: found for found in (on_gpu, on_cpu, unknown, branches)}, [], {})
     assert "of limit" in table[0]
