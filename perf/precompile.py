@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import wait
 from threading import Thread
 from time import perf_counter
@@ -30,8 +31,8 @@ from perf.room import Room
 from perf.session import Session
 from perf.workbench import Workbench
 
-UNCOMPILED = "eager"
-"""The family of variants in which nothing is compiled, exported or converted."""
+UNCOMPILED = frozenset({"eager", "graphed"})
+"""The families of variants in which nothing is compiled, exported or converted."""
 
 SHARE, SMALL = 0.85, 0.05
 """Of a device's memory, the share that large presets may fill together: the rest is for the small ones beside them. And
@@ -54,11 +55,16 @@ _HERE: list[Here] = []
 @dataclass(frozen=True)
 class Compiled:
     """What came of one variant's cases: the `keys` of those that were built and called, `seconds` that it took its
-    process, and why the next was not, if one is left. That is no verdict: the run meets the case again."""
+    process, and why the others were not, a line each. That is no verdict: the run meets the case again."""
 
     keys: tuple[str, ...]
     seconds: float
-    why: str = ""
+    why: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As `a, b: 30 s; c: no memory`."""
+        done = [f"{', '.join(self.keys)}: {self.seconds:.0f} s"] if self.keys else []
+        return "; ".join([*done, *self.why])
 
 
 def begin(run: Session, cases: Iterable[Case], tell: Callable[[str], object]) -> None:
@@ -76,7 +82,7 @@ def worth_it(run: Session, cases: Iterable[Case]) -> list[list[Case]]:
     seen: dict[tuple[str, ...], list[Case]] = {}
     for case in dict.fromkeys(cases):
         variant = run.catalogue.variants[case.variant]
-        if variant.family != UNCOMPILED:
+        if variant.family not in UNCOMPILED:
             shape = case.shape if variant.fixed_shape else ""
             seen.setdefault((case.core, case.preset, case.variant, case.device, shape), []).append(case)
     return sorted(seen.values(), key=lambda alike: not is_large(run.workbench.describe(alike[0])[1]))
@@ -113,8 +119,7 @@ class Precompiler:
         try:
             for number, future in enumerate(as_completed(self._futures), start=1):
                 one = future.result()
-                told = ", ".join([*one.keys, one.why or f"{one.seconds:.0f} s"])
-                self._tell(f"compiled {number} of {len(self._futures)}: {told}")
+                self._tell(f"compiled {number} of {len(self._futures)}: {one}")
                 yield from one.keys
             self._pool.shutdown()
         except BrokenProcessPool:
@@ -164,22 +169,31 @@ def _end_with(sentinel: int) -> None:
 def compile_all(keys: Sequence[str]) -> Compiled:
     """In one of the processes. Built and called as parity does, so that the same is compiled; what is raised is a
     reason, also what has a test skipped or ends a process, and is no `Exception`."""
-    workbench, begun, done, why = _HERE[0].session.workbench, perf_counter(), [], ""
-    case = Case.parse(keys[0])
+    workbench, begun = _HERE[0].session.workbench, perf_counter()
+    done: list[str] = []
+    why: list[str] = []
     try:
-        with _room(case):
+        with _room(Case.parse(keys[0])):
             begun = perf_counter()
             for key in keys:
-                case = Case.parse(key)
-                workbench.first_outputs(case)
-                done.append(key)
-    except (UnsupportedError, CoregateError) as reason:
-        why = f"{case.key}, {reason}"
+                reason = _reason(partial(workbench.first_outputs, Case.parse(key)))
+                (why if reason else done).append(f"{key}, {reason}" if reason else key)
     except BaseException as error:  # the run's own SIGINT is the run's to hear
-        why = f"{case.key}, {first_line(error)}"
-    finally:
-        workbench.close()
-    return Compiled(tuple(done), perf_counter() - begun, why)
+        why.append(f"{keys[0]}, {first_line(error)}")
+    if left := _reason(workbench.close):
+        why.append(f"giving it up, {left}")
+    return Compiled(tuple(done), perf_counter() - begun, tuple(why))
+
+
+def _reason(work: Callable[[], object]) -> str:
+    """Why it was not done; empty where it was."""
+    try:
+        work()
+    except (UnsupportedError, CoregateError) as reason:
+        return str(reason)
+    except BaseException as error:
+        return first_line(error)
+    return ""
 
 
 @contextmanager

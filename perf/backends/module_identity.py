@@ -23,6 +23,8 @@ _BOOKKEEPING = frozenset(vars(torch.nn.Module())) - {"training"}
 _ADDRESS = re.compile(r"0x[0-9a-f]{4,}")
 _STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
 _HARNESS = Path(__file__).resolve().parents[1]
+_TORCH = Path(torch.__file__).resolve().parent
+"""Where it was built from source, it lies in no `site-packages`."""
 
 
 def digest(module: torch.nn.Module, *code: object) -> str:
@@ -95,8 +97,9 @@ def _reached(variables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _own_file(module: ModuleType | None) -> Path | None:
-    """The source file of a module that is neither a library's nor part of this package."""
+    """The source file of a module that is neither a library's nor part of this package. Some name a file that is none,
+    as `torch.classes` does."""
     path = Path(getattr(module, "__file__", None) or "").resolve()
-    if path.suffix != ".py" or path.is_relative_to(_STDLIB) or path.is_relative_to(_HARNESS):
+    if path.suffix != ".py" or any(map(path.is_relative_to, (_STDLIB, _HARNESS, _TORCH))) or not path.is_file():
         return None
     return None if {"site-packages", "dist-packages"} & set(path.parts) else path

@@ -21,8 +21,13 @@ def wrapped(module: nn.Module, options: Mapping[str, Any]) -> Callable[..., Any]
 
 
 def in_place(module: nn.Module, options: Mapping[str, Any]) -> nn.Module:
-    """`module.compile()`: the same object, its call compiled; what holds a reference to it runs compiled too."""
-    module.compile(**options)
+    """`module.compile()`: the same object, its call compiled; what holds a reference to it runs compiled too. Of a
+    class of torch.nn's its forward, since torch 2.11 then compiles nothing.
+    """
+    if type(module).__module__.startswith("torch.nn."):
+        module.forward = torch.compile(module.forward, **options)
+    else:
+        module.compile(**options)
     return module
 
 
@@ -41,8 +46,8 @@ def regional(module: nn.Module, options: Mapping[str, Any]) -> nn.Module:
     blocks = [block for blocks in _outermost_lists(module) for block in blocks]
     if not blocks:
         raise UnsupportedError("no nn.ModuleList in this core: nothing repeats that could be compiled once")
-    for block in blocks:  # by its forward: of a class of torch.nn's, torch 2.11's `block.compile()` compiles nothing
-        block.forward = torch.compile(block.forward, **options)
+    for block in blocks:
+        in_place(block, options)
     return module
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,17 +25,32 @@ Capture = Callable[[Callable[[], Any]], tuple[Any, Callable[[], None]]]
 
 def capture(call: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
     """On the current device, by a graph of its own. RuntimeError for a call that waits for the device, or does anything
-    else that a graph cannot hold."""
-    aside = torch.cuda.Stream()
+    else that a graph cannot hold: the current stream and the allocator are then as they were, which `torch.cuda.graph`
+    does not see to (pytorch/pytorch#180395).
+    """
+    graph, pool, aside = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle(), torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
         for _ in range(WARM_UP):
             call()
+        torch.cuda.synchronize()
+        graph.capture_begin(pool)
+        try:
+            returned = call()
+        except BaseException:
+            _give_up(graph, pool)
+            raise
+        graph.capture_end()
     torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        returned = call()
     return returned, graph.replay
+
+
+def _give_up(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
+    """Up to torch 2.11 a capture that ends in an error leaves the allocator believing that it goes on."""
+    with suppress(RuntimeError):
+        graph.capture_end()
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
 
 
 @dataclass(frozen=True)
@@ -51,10 +67,12 @@ class GraphedRunner(ModuleRunner):
     between two calls is written there. A call's outputs are where the last call's were.
 
     Raises:
-        UnsupportedError: on the first call, where it cannot be captured.
+        UnsupportedError: the core is impure; or, on the first call, it cannot be captured.
     """
 
     def __init__(self, blueprint: Blueprint, dtype: str, capture: Capture = capture) -> None:
+        if blueprint.core.impure:
+            raise UnsupportedError(f"not captured: {blueprint.core.impure}")
         super().__init__(blueprint.module(dtype), dtype, blueprint.device)
         self._capture = capture
         self._captured: dict[int, Captured] = {}
@@ -73,9 +91,6 @@ class GraphedRunner(ModuleRunner):
             if "captur" not in str(error):
                 raise
             raise UnsupportedError(f"no CUDA graph can hold this core: {first_line(error)}") from error
-
-    def counters(self) -> Mapping[str, int]:
-        return {"cudagraphs": len(self._captured)}
 
     def close(self) -> None:
         self._captured.clear()

@@ -132,6 +132,17 @@ def test_c8_ort_badly_and_well_run(well_s: float, wins: int, finding: Finding) -
     assert found.table[1][2:4] + found.table[1][5:] == ("1 s", "4 s", "4.00×", f"{well_s:.2f}×", winner)
 
 
+@pytest.mark.parametrize(("longer_s", "finding"), [(3.0, Finding.HOLDS), (1.5, Finding.DEPENDS)])
+def test_c8_wins_must_grow_with_the_text(longer_s: float, finding: Finding) -> None:
+    longer = [
+        row(f"sbv2-jp-enc/tiny/{variant}/chars-34/cpu", seconds)
+        for variant, seconds in (("inductor-default", 1.0), ("onnx-cpu-fp32", longer_s))
+    ]
+    found = answer("C8", [*lengths(2.0), *longer])
+    assert found.finding is finding
+    assert ("not by more" in found.because) is (finding is Finding.DEPENDS)
+
+
 def test_c8_on_a_gpu_the_fall_back_to_the_cpu_is_the_bad_run() -> None:
     key = "sbv2-jp-dec/full/{}/chars-3/{}"
     found = answer(

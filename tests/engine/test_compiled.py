@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import nn
 
+from perf.backends.compiled_runners import StaticRunner
 from perf.catalogue import discover
 from perf.check.graphs import watching
 from perf.contract import Axis, Blueprint, Core, Outputs, Preset, Shape, Variant, Work
 from perf.errors import UnsupportedError
-from perf.variants.compiled import StaticRunner, listed, variant
+from perf.variants.compiled import listed, variant
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = discover([], [], ROOT).variants
@@ -142,6 +143,45 @@ def test_a_pure_core_must_be_one_graph(tmp_path: Path) -> None:
 def test_a_core_without_blocks_has_no_region(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"no nn\.ModuleList in this core"):
         VARIANTS["aot_eager-regional"].build(blueprint(tmp_path, Plain))
+
+
+class Dismantled(Blocks):
+    """Uses its blocks' parts, and never calls a block."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            for part in block:
+                x = part(x)
+        return self.head(x)
+
+
+def test_what_compiled_nothing_is_not_eager_under_another_name(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="compiled nothing of this core"):
+        run(VARIANTS["aot_eager-regional"], blueprint(tmp_path, Dismantled))
+
+
+class OfTorch(nn.Sequential):
+    """Stands for `nn.Sequential`, which wants its layers given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.append(nn.Linear(12, 7))
+
+
+OfTorch.__module__ = nn.Sequential.__module__
+
+
+def test_in_place_compiles_what_is_of_torchs_own_classes_too(tmp_path: Path) -> None:
+    preset = Preset(OfTorch, lambda shape, seed: {"input": inputs(shape, seed)["x"]}, SHAPES)
+    plan = replace(blueprint(tmp_path, OfTorch), preset=preset)
+    with watching(ROOT) as seen:
+        runner = VARIANTS["aot_eager-in_place"].build(plan)
+        (y,) = runner.outputs(runner.run(runner.prepare(preset.inputs(SHAPES[0], 0))))
+        assert seen.report().counters()["graphs"] == 1
+    runner.close()
+    assert torch.equal(y, OfTorch()(inputs(SHAPES[0], 0)["x"]).detach())
 
 
 def test_a_core_without_dynamic_axes_has_none_to_mark(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def ways(project: Project) -> Project:
 def test_what_compiles_is_built_elsewhere_before_it_is_built_here(ways: Project) -> None:
     result = ways.run("-m", "parity", "--variant", "way-noted", "--variant", "eager-fp32", "--precompile", "2")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu, * s", "*precompiling*"])
+    result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu: * s", "*precompiling*"])
     here = Path(ways.path / "main").read_text()
     first, last = Path(ways.path / "pids").read_text().split()
     assert (first != here, last) == (True, here)
@@ -126,7 +126,7 @@ def test_graphs_are_counted_while_others_compile(ways: Project) -> None:
     ways.write("mycores/toy.py", BUILT.format(folder=str(ways.path)) + toy)
     result = ways.run("-m", "graphbreaks or parity", "--variant", "way-waiting", "--precompile", "1")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-waiting/b5/cpu, * s"])
+    result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-waiting/b5/cpu: * s"])
 
 
 def test_what_has_its_test_skipped_or_ends_the_process_does_no_harm(ways: Project) -> None:
@@ -152,7 +152,7 @@ def test_a_script_that_runs_pytest_is_not_run_again_by_those_who_compile(ways: P
     ways.write("go.py", f"open('runs', 'a').write('x')\nimport pytest\nraise SystemExit(pytest.main({asked}))\n")
     found = ways.pytester.run(sys.executable, "go.py")
     assert found.ret == 0
-    found.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu, * s"])
+    found.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu: * s"])
     assert (ways.path / "runs").read_text() == "x"
 
 

@@ -44,7 +44,7 @@ def test_what_is_large_waits_for_room(
 ) -> None:
     room = MagicMock()
     monkeypatch.setattr(precompile, "_HERE", here(workbench, room))
-    assert precompile.compile_all([f"{core}/full/any/s/cpu"]).why == ""
+    assert precompile.compile_all([f"{core}/full/any/s/cpu"]).why == ()
     assert workbench.first_outputs.call_count == workbench.close.call_count == 1
     assert [call.args[0] for call in room.taken.call_args_list] == taken
 
@@ -56,19 +56,23 @@ def test_what_ends_a_process_is_a_reason(
 ) -> None:
     setattr(workbench, where, Mock(side_effect=ending("no licence")))
     monkeypatch.setattr(precompile, "_HERE", here(workbench, Mock()))
-    assert (
-        precompile.compile_all(["small/full/any/s/cpu"]).why == f"small/full/any/s/cpu, {ending.__name__}: no licence"
-    )
+    key = "small/full/any/s/cpu"
+    assert precompile.compile_all([key]).why == (f"{key}, {ending.__name__}: no licence",)
     assert workbench.close.call_count == 1
 
 
-def test_shapes_are_called_in_turn_up_to_the_one_that_fails(monkeypatch: pytest.MonkeyPatch, workbench: Any) -> None:
+def test_shapes_are_called_in_turn_also_after_one_that_fails(monkeypatch: pytest.MonkeyPatch, workbench: Any) -> None:
     keys = [f"small/full/any/{shape}/cpu" for shape in "rst"]
-    workbench.first_outputs = Mock(side_effect=[(), RuntimeError("no memory")])
+    workbench.first_outputs = Mock(side_effect=[(), RuntimeError("no memory"), ()])
+    workbench.close = Mock(side_effect=RuntimeError("captures underway"))
     monkeypatch.setattr(precompile, "_HERE", here(workbench, Mock()))
+    monkeypatch.setattr(precompile, "perf_counter", Mock(side_effect=[1.0, 2.0, 5.4]))
     found = precompile.compile_all(keys)
-    assert [call.args[0].key for call in workbench.first_outputs.call_args_list] == keys[:2]
-    assert (found.keys, found.why) == ((keys[0],), f"{keys[1]}, RuntimeError: no memory")
+    assert [call.args[0].key for call in workbench.first_outputs.call_args_list] == keys
+    assert found.keys == (keys[0], keys[2])
+    assert str(found) == (
+        f"{keys[0]}, {keys[2]}: 3 s; {keys[1]}, RuntimeError: no memory; giving it up, RuntimeError: captures underway"
+    )
 
 
 def test_room_is_for_as_many_as_fit_and_what_is_too_large_is_alone() -> None:
