@@ -36,7 +36,10 @@ class CompiledRunner(ModuleRunner):
         before = counters["stats"]["unique_graphs"]
         raw = super().run(prepared)
         if counters["stats"]["unique_graphs"] == before:
-            raise UnsupportedError("torch.compile compiled nothing of this core: what it was given is never called")
+            raise UnsupportedError(
+                "torch.compile compiled nothing of this core: is it disabled here (TORCHDYNAMO_DISABLE), or are its "
+                "blocks never called themselves?"
+            )
         self._to_compile = False
         return raw
 
