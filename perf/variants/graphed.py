@@ -37,10 +37,10 @@ def capture(call: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
         graph.capture_begin(pool)
         try:
             returned = call()
+            graph.capture_end()
         except BaseException:
             _give_up(graph, pool)
             raise
-        graph.capture_end()
     torch.cuda.current_stream().wait_stream(aside)
     return returned, graph.replay
 

@@ -4,7 +4,9 @@ none is captured where there is a GPU."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from torch import nn
 
 from perf.contract import Blueprint, Core, Preset, Shape, Work
 from perf.errors import UnsupportedError
-from perf.variants.graphed import VARIANTS, GraphedRunner
+from perf.variants.graphed import VARIANTS, GraphedRunner, capture
 
 SHAPE = Shape("s", {"n": 2})
 
@@ -86,6 +88,79 @@ def test_what_cannot_be_captured_is_a_reason_and_what_is_broken_is_not() -> None
     runner = GraphedRunner(blueprint(Square, "cpu"), "float32", Recorder(RuntimeError("shapes do not match")))
     with pytest.raises(RuntimeError, match="shapes do not match"):
         runner.run(runner.prepare(inputs(SHAPE, 0)))
+
+
+class Card:
+    """What `capture` asks of `torch.cuda`, in the order in which it does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ends: bool = True) -> None:
+        self.events: list[str] = []
+        self._ends = ends
+        own = SimpleNamespace(wait_stream=lambda other: self.events.append("default waits"))
+        aside = SimpleNamespace(wait_stream=lambda other: self.events.append("aside waits"))
+        fakes = {
+            "CUDAGraph": lambda: self,
+            "graph_pool_handle": lambda: (0, 7),
+            "Stream": lambda: aside,
+            "current_stream": lambda: own,
+            "current_device": lambda: 3,
+            "stream": self._stream,
+            "synchronize": lambda: self.events.append("all done"),
+        }
+        for name, fake in fakes.items():
+            monkeypatch.setattr(torch.cuda, name, fake)
+        monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", self._end_allocating, raising=False)
+
+    @contextmanager
+    def _stream(self, stream: object) -> Iterator[None]:
+        self.events.append("aside")
+        try:
+            yield
+        finally:
+            self.events.append("default")
+
+    def _end_allocating(self, device: int, pool: tuple[int, int]) -> None:
+        self.events.append(f"pool {pool} of {device} ended")
+
+    def capture_begin(self, pool: tuple[int, int]) -> None:
+        self.events.append(f"begin {pool}")
+
+    def capture_end(self) -> None:
+        self.events.append("end")
+        if not self._ends:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+    def replay(self) -> None:
+        self.events.append("replay")
+
+
+def test_a_call_is_warmed_up_aside_and_then_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch)
+    returned, replay = capture(lambda: card.events.append("call") or 5)
+    assert returned == 5
+    warmed = ["aside waits", "aside", "call", "call", "call", "all done"]
+    assert card.events == [*warmed, "begin (0, 7)", "call", "end", "default", "default waits"]
+    replay()
+    assert card.events[-1] == "replay"
+
+
+def test_a_call_that_fails_leaves_stream_and_allocator_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch, ends=False)
+
+    def call() -> None:
+        if any(event.startswith("begin") for event in card.events):
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    with pytest.raises(RuntimeError, match="not permitted"):
+        capture(call)
+    assert card.events[-4:] == ["begin (0, 7)", "end", "pool (0, 7) of 3 ended", "default"]
+
+
+def test_what_is_told_only_when_the_capture_ends_leaves_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(monkeypatch, ends=False)
+    with pytest.raises(RuntimeError, match="previous error during capture"):
+        capture(lambda: card.events.append("call"))
+    assert card.events[-3:] == ["end", "pool (0, 7) of 3 ended", "default"]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="captures on a CUDA device, and there is none")
