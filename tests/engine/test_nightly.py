@@ -81,3 +81,12 @@ def test_a_night_is_interrupted_when_its_time_is_up(tmp_path: Path) -> None:
     """Interrupted, pytest keeps what it has measured; killed, it would not."""
     found, calls = nightly(tmp_path, 0, 0, "NIGHTLY=-k endless", "LIMIT=1s")
     assert (found, calls[1:]) == ("124", ["interrupted"])
+
+
+def test_the_planted_slowdown_can_be_planted_again() -> None:
+    """In what stands here: the night's page says how it is caught."""
+    patch = MAKEFILE.parent / "docs" / "nightly" / "planted-3-percent.patch"
+    found = subprocess.run(
+        ["git", "apply", "--check", str(patch)], cwd=MAKEFILE.parent, check=False, capture_output=True, text=True
+    )
+    assert (found.returncode, found.stderr) == (0, "")
