@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from perf.claims.judge import Line, unanswered
@@ -17,12 +17,35 @@ What the sources claim of optimised models, and what our records say. This page 
 command that made it. «Theirs» are the sources' figures, on their machines."""
 
 
+LONG, SHOWN = 400, 160
+"""Characters from which a command stands in full at the end alone, and of how many its beginning is shown."""
+
+
 def page(lines: Sequence[Line]) -> str:
     """Markdown. Lines of one claim follow each other."""
     summary = [HEADINGS, *map(_row, lines)]
     parts = [INTRODUCTION, "\n".join(markdown_table(summary)), _count(lines)]
-    parts += ["\n\n".join(_section(list(group))) for _, group in groupby(lines, key=lambda line: line.claim.name)]
+    long = _long(lines)
+    parts += ["\n\n".join(_section(list(group), long)) for _, group in groupby(lines, key=lambda line: line.claim.name)]
+    parts += ["\n\n".join(("## Commands in full", *map(_numbered, long, long.values())))] if long else []
     return "\n\n".join(parts) + "\n"
+
+
+def _long(lines: Sequence[Line]) -> dict[str, int]:
+    """The number of each long command, in the order in which they come."""
+    told = (line for line in lines if line.answer.finding is not Finding.UNMEASURED)
+    found = dict.fromkeys(command for line in told for command in line.commands if len(command) > LONG)
+    return {command: number for number, command in enumerate(found, start=1)}
+
+
+def _numbered(command: str, number: int) -> str:
+    return f"{number}.\n\n```console\n$ {command}\n```"
+
+
+def _shown(command: str, long: Mapping[str, int]) -> str:
+    if command not in long:
+        return f"$ {command}"
+    return f"$ {command[:SHOWN].rpartition(' ')[0]} …   # command {long[command]} of those in full below"
 
 
 def markdown_table(table: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -48,7 +71,7 @@ def _count(lines: Sequence[Line]) -> str:
     return said.removeprefix("; ").capitalize() if not counted else said
 
 
-def _section(lines: Sequence[Line]) -> Iterator[str]:
+def _section(lines: Sequence[Line], long: Mapping[str, int]) -> Iterator[str]:
     claim = lines[0].claim
     yield f"## {claim.name}"
     yield claim.says
@@ -58,7 +81,7 @@ def _section(lines: Sequence[Line]) -> Iterator[str]:
         if line.answer.table:
             yield "\n".join(markdown_table(_padded(line.answer.table)))
         if line.commands and line.answer.finding is not Finding.UNMEASURED:
-            yield "\n".join(["```console", *(f"$ {command}" for command in line.commands), "```"])
+            yield "\n".join(["```console", *(_shown(command, long) for command in line.commands), "```"])
     if claim.why:
         yield claim.why
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,19 @@ def test_the_page_has_a_row_and_a_section_a_claim() -> None:
         "```",
     ]
     assert "Prose." in lines
+
+
+def test_a_long_command_stands_once_in_full_at_the_end() -> None:
+    long = f"pytest -m latency -k '{' or '.join(['one_of_many'] * 40)}'"
+    other = Claim("C2", "Also.", "2×", gain, (MADE,))
+    found = replace(record(row(KEY, 0.5), row(FAST, 0.25)), command=long)
+    text = page(judge([CLAIM, other], readings([found])))
+    assert text.count(long) == 1
+    assert text.endswith(f"## Commands in full\n\n1.\n\n```console\n$ {long}\n```\n")
+    beginning = "$ pytest -m latency -k 'one_of_many or "
+    cut = [line for line in text.splitlines() if line.startswith(beginning) and line != f"$ {long}"]
+    assert len(cut) == 2
+    assert all(line.endswith("…   # command 1 of those in full below") and len(line) < 220 for line in cut)
 
 
 def test_tables_are_markdown() -> None:
