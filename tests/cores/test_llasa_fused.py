@@ -78,7 +78,11 @@ key, value = torch.randn(2, 2, ROWS, 1, 150, 64)
 step = (torch.randint(504, (ROWS, 1)), torch.tensor([149, 3][:ROWS]), key, value)
 with torch.no_grad():
     expected = grouped.double()(*(x.double() if x.is_floating_point() else x for x in step))
-    found = fused.half()(*(x.half() if x.is_floating_point() else x for x in step))
+    halves = [x.half() if x.is_floating_point() else x for x in step]
+    found = fused.half()(*halves)
+    compiled = torch.compile(fused, backend="aot_eager", fullgraph=True)(*halves)
+for own, theirs in zip(compiled, found, strict=True):
+    assert torch.equal(own, theirs)
 for own, theirs in zip(found, expected, strict=True):
     error = (own.double() - theirs).square().mean().sqrt() / theirs.square().mean().sqrt()
     assert error < 3e-3, error
