@@ -15,6 +15,7 @@ HEADINGS = (
 )
 OF_LIMIT = HEADINGS.index("of limit")
 EAGER = "eager-fp32"
+PRECISIONS = ("bf16", "fp16", "tf32")
 BUSY = ("device_s", "cpu_s")
 PEAK = ("peak_bytes", "rss_peak_bytes")
 """What a column shows: the first that the row has."""
@@ -35,6 +36,11 @@ def case_table(
         lines += [_line(key, rows.get(key), judged.get(key), eager, left_out) for key in members]
     known = any("limit_s" in row.notes for row in rows.values())
     return [*align(_without_limit([list(HEADINGS), *lines], known)), *_legend(verdicts, left_out, tell)]
+
+
+def eager_beside(variant: str) -> str:
+    """Eager in the precision of a variant's name: `eager-bf16` beside `inductor-default-bf16`."""
+    return next((f"eager-{part}" for part in variant.split("-") if part in PRECISIONS), EAGER)
 
 
 def _by_case(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import groupby
 
 from perf.contract import Case
 from perf.fresh import ColdStart, Start, payback_calls
-from perf.report.cases import EAGER, align, seconds
+from perf.report.cases import align, eager_beside, seconds
 
 HEADINGS = (
     "variant",
@@ -26,13 +27,12 @@ def coldstart_table(starts: Mapping[str, ColdStart]) -> list[str]:
     """One block a core × shape; `cold`, `warm` and `from artefacts` are from loaded libraries to the first result.
 
     `loading alone` is opening the file that is served, in a process that does nothing else.
-    Pay-back is against `eager-fp32` of the same block, cold and warm.
+    Pay-back is against eager of the variant's precision in the same block, cold and warm.
     """
     lines: list[list[str]] = [list(HEADINGS)]
     for block, keys in groupby(sorted(starts, key=_eager_first), key=_block):
-        eager = starts.get(f"{block.replace('*', EAGER)}#coldstart")
         lines.append([block.replace("/", " ")])
-        lines += [_line(key, starts[key], eager) for key in keys]
+        lines += [_line(key, starts[key], starts.get(_eager(key))) for key in keys]
     return [*align(lines), *_legend(starts.values())]
 
 
@@ -52,7 +52,12 @@ def _block(key: str) -> str:
 
 def _eager_first(key: str) -> tuple[str, bool, str]:
     variant = Case.parse(key).variant
-    return _block(key), variant != EAGER, variant
+    return _block(key), variant != eager_beside(variant), variant
+
+
+def _eager(key: str) -> str:
+    case = Case.parse(key)
+    return f"{replace(case, variant=eager_beside(case.variant)).key}#coldstart"
 
 
 def _line(key: str, found: ColdStart, eager: ColdStart | None) -> list[str]:

@@ -85,6 +85,13 @@ def test_c2_calls_until_compiling_has_paid_for_itself(later_s: float, figure: st
     assert (found.figure, found.finding) == (figure, finding)
 
 
+def test_c2_is_beside_eager_in_the_same_precision() -> None:
+    half = start("inductor-default-bf16", 11.0, 0.5)
+    with pytest.raises(MissingError, match="starts of eager"):
+        answer("C2", [start("eager-fp32", 1.0, 4.0), half])
+    assert answer("C2", [start("eager-bf16", 1.0, 1.0), half]).figure == "pays back after 20 calls"
+
+
 @pytest.mark.parametrize(
     ("other_s", "sampling", "finding"),
     [

@@ -61,6 +61,14 @@ def test_metrics_and_table() -> None:
     assert "14 cold, 2 warm" in lines[3]  # 7 / 0.5 and 1 / 0.5
 
 
+def test_a_start_pays_back_against_eager_in_its_own_precision() -> None:
+    starts = {"eager-fp32": taking(1.0, 4.0), "eager-bf16": taking(1.0, 1.0), "fast-bf16": taking(11.0, 0.5)}
+    found = {f"c/tiny/{name}/s/cpu#coldstart": ColdStart(each, each, None) for name, each in starts.items()}
+    lines = coldstart_table(found)
+    assert [line.split()[0] for line in lines[2:5]] == ["eager-bf16", "eager-fp32", "fast-bf16"]
+    assert "20 cold, 20 warm" in lines[4]  # ten seconds later, half a second saved a call
+
+
 def spec(project: Project, **fields: str) -> Spec:
     given = {"key": "toy/tiny/eager-fp32/b5/cpu"} | fields
     return Spec(str(project.path), (str(project.path / "mycores"),), (), seed=1, **given)
