@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class Interrupts:
@@ -41,3 +42,11 @@ class Interrupts:
         if self._heard:
             self._heard = False
             raise KeyboardInterrupt
+
+
+def give_up_unfinished(benchmarks: Iterable[Any]) -> None:
+    """Those of pytest-benchmark's that were broken off have no times: it would fail as it writes them, and lose all the
+    others."""
+    for benchmark in benchmarks:
+        if not benchmark.stats.data:
+            benchmark.fixture.has_error = True

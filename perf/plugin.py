@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perf.errors import CoregateError, UnsupportedError
+from perf.interrupts import give_up_unfinished
 from perf.logs import hide_torchs_trace
 from perf.options import Options, add_options, read_options
 from perf.terminal import teller
@@ -217,6 +218,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     finally:
         if GATE in session.config.stash:
             session.config.stash[GATE].interrupts.hold()
+            give_up_unfinished(session.config._benchmarksession.benchmarks)  # type: ignore[attr-defined]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

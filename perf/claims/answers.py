@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from perf.claims.evidence import MissingError, Reading
 from perf.contract import Case
+from perf.report.cases import eager_beside as eager_beside
 from perf.report.cases import seconds as seconds
 from perf.report.cases import size as size
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -126,3 +127,28 @@ def test_a_process_is_not_charged_with_what_its_starter_holds() -> None:
     """The starter holds 1,500 MiB; a process that has loaded torch, and nothing else, well under 1,200."""
     done = subprocess.run([sys.executable, "-c", HOLDER], capture_output=True, text=True, check=True, cwd=ROOT)
     assert 50 << 20 < int(done.stdout) < 1200 << 20
+
+
+BROKEN_OFF = """
+    import pytest
+    from perf import fresh
+
+    def start(spec):
+        if "/b9/" in spec.key:
+            raise KeyboardInterrupt
+        one = fresh.Start(1.0, 1.0, 1.0, 1.0, 1)
+        return fresh.ColdStart(one, one, None)
+
+    @pytest.fixture(autouse=True)
+    def broken_off(monkeypatch):
+        monkeypatch.setattr(fresh, "start", start)
+"""
+
+
+def test_a_run_that_is_broken_off_keeps_the_starts_before(project: Project) -> None:
+    project.write("conftest.py", BROKEN_OFF)
+    options = ("-m", "coldstart", "--variant", "eager-fp32", "--shape", "b*", "--benchmark-json=run.json")
+    result = project.pytester.inline_run("--pyargs", "perf.suites", *options, no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    rows = json.loads((project.path / "run.json").read_text())["benchmarks"]
+    assert [row["fullname"] for row in rows] == ["toy/tiny/eager-fp32/b5/cpu#coldstart"]
