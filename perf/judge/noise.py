@@ -67,12 +67,13 @@ PROVISIONAL = 3
 
 @dataclass(frozen=True)
 class Noise:
-    """How one metric of one case varies between runs. `centre` and `scale` are on natural logs: the median of the runs
-    and the standard deviation of one run. `df` are the degrees of freedom of `scale`, 0 where nothing is known of it.
-    `runs` is the length of the history.
+    """How one metric of one case varies between runs. `centre`, `highest` and `scale` are on natural logs: the median
+    and the greatest of the runs, and the standard deviation of one run. `df` are the degrees of freedom of `scale`, 0
+    where nothing is known of it. `runs` is the length of the history.
     """
 
     centre: float
+    highest: float
     scale: float
     df: float
     runs: int
@@ -97,7 +98,7 @@ def estimate(histories: Mapping[Key, History]) -> dict[Key, Noise]:
     if np.count_nonzero(dfs) >= POOL:
         variances, dfs = _moderate(np.log(variances), dfs)
     return {
-        key: Noise(float(np.median(values)), math.sqrt(s2), float(df), len(values))
+        key: Noise(float(np.median(values)), float(np.max(values)), math.sqrt(s2), float(df), len(values))
         for (key, values), s2, df in zip(logs.items(), variances, dfs, strict=True)
     }
 

@@ -17,7 +17,7 @@ from perf.judge.noise import Noise, bound, estimate, smallest_visible_change
 from perf.judge.suite import is_suspect, judge_value, per_test_level
 from perf.outcome import Word
 
-KNOWN = Noise(centre=0.0, scale=0.01, df=1e9, runs=10**6)
+KNOWN = Noise(centre=0.0, highest=0.0, scale=0.01, df=1e9, runs=10**6)
 """σ is 1 % and known; the centre is 1."""
 
 
@@ -68,7 +68,7 @@ def test_the_own_scale_has_the_degrees_of_freedom_it_says(k: int) -> None:
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 9, 15, 20, 40])
 def test_the_centre_counts_as_often_as_a_median_does(k: int) -> None:
     medians = np.median(np.random.default_rng(k).standard_normal((40_000, k)), axis=1)
-    spread = Noise(centre=0.0, scale=1.0, df=5.0, runs=k).spread()
+    spread = Noise(centre=0.0, highest=0.0, scale=1.0, df=5.0, runs=k).spread()
     assert spread**2 == pytest.approx(1 + medians.var(), rel=4 * math.sqrt(2 / 40_000))
 
 
@@ -220,7 +220,7 @@ def test_a_word_says_why() -> None:
     assert judge_value([1.1, 1.08, 1.09], KNOWN, 0.05, 0.01)[1] == "+10.0%, again +8.0%, +9.0%"
     noisy = "+0.0%; too noisy for a budget of 2.0%: +3.2% would be seen 8 times in 10"
     assert judge_value(1.0, KNOWN, 0.02, 0.01) == (Word.INCONCLUSIVE, noisy)
-    early = Noise(centre=0.0, scale=0.001, df=50.0, runs=2)
+    early = Noise(centre=0.0, highest=0.0, scale=0.001, df=50.0, runs=2)
     assert judge_value(1.1, early, 0.05, 0.01) == (
         Word.REGRESSED,
         "+10.0%; provisional: 2 of 3 runs in the baseline",

@@ -264,7 +264,7 @@ def any_suspect(rng: np.random.Generator, k: int, shared: float) -> float:
 
 def test_words_come_as_often_as_the_bounds_say() -> None:
     """New runs drawn and judged one by one, beside a baseline whose noise is known exactly."""
-    noise = Noise(centre=0.0, scale=0.01, df=1e9, runs=10**6)
+    noise = Noise(centre=0.0, highest=0.0, scale=0.01, df=1e9, runs=10**6)
     rng = np.random.default_rng(0)
     slower = math.log1p(smallest_visible_change(noise, 0.01))
     words = [judge_value(math.exp(0.01 * z + slower), noise, 0.0, 0.01)[0] for z in rng.standard_normal(2000)]
@@ -276,7 +276,7 @@ def test_words_come_as_often_as_the_bounds_say() -> None:
 def test_re_measurements_that_share_half_their_variance_keep_the_level() -> None:
     """The case that the bound of a mean is made for: three values of one machine, beside a noise known exactly. By
     itself 1.0 % of such means is beyond it; that each value must be, too, takes some of these away."""
-    noise = Noise(centre=0.0, scale=0.01, df=1e9, runs=10**6)
+    noise = Noise(centre=0.0, highest=0.0, scale=0.01, df=1e9, runs=10**6)
     rng = np.random.default_rng(0)
     values = 0.01 * math.sqrt(0.5) * (rng.standard_normal((20000, 1)) + rng.standard_normal((20000, 3)))
     words = [judge_value(list(np.exp(row)), noise, 0.0, 0.01)[0] for row in values]

@@ -10,7 +10,7 @@ from perf.judge.noise import Noise
 from perf.judge.suite import judge_value, shared_variance
 from perf.outcome import Word
 
-KNOWN = Noise(centre=0.0, scale=0.01, df=1e9, runs=10**6)
+KNOWN = Noise(centre=0.0, highest=0.0, scale=0.01, df=1e9, runs=10**6)
 
 
 @pytest.mark.parametrize(("percent", "word"), [([1.7, 1.9, 2.2], Word.INCONCLUSIVE), ([1.7, 3, 3], Word.REGRESSED)])
