@@ -13,14 +13,15 @@ FAKE = """#!/bin/sh
 echo "$*" >> calls
 trap 'echo interrupted >> calls; exit 2' INT
 case "$*" in *endless*) while :; do sleep 0.1; done;; esac
-case "$*" in *coldstart*) exit {cold};; *) exit {checks};; esac
+case "$*" in *--collect-only*) exit {asked};; *coldstart*) exit {cold};; *) exit {checks};; esac
 """
 
 
-def nightly(folder: Path, checks: int, cold: int, *arguments: str) -> tuple[str, list[str]]:
-    """(what is in nightly/status, the command lines) where pytest would exit with these."""
+def nightly(folder: Path, checks: int, cold: int, *arguments: str, asked: int = 0) -> tuple[str, list[str]]:
+    """(what is in nightly/status, the command lines) where pytest would exit with these; `asked`, where it only collects
+    the cold starts."""
     shutil.copy(MAKEFILE, folder / "Makefile")
-    (folder / "python").write_text(FAKE.format(checks=checks, cold=cold))
+    (folder / "python").write_text(FAKE.format(checks=checks, cold=cold, asked=asked))
     (folder / "python").chmod(0o755)
     (folder / "nightly").mkdir()
     (folder / "nightly" / "left-over.md").touch()
@@ -42,8 +43,8 @@ def nightly(folder: Path, checks: int, cold: int, *arguments: str) -> tuple[str,
         (6, 1, "1"),
         (1, 0, "1"),
         (1, 6, "1"),
-        (0, 5, "0"),
-        (6, 5, "6"),
+        (0, 4, "4"),
+        (6, 4, "4"),
         (5, 0, "5"),
     ],
 )
@@ -66,10 +67,31 @@ def test_cold_starts_are_few_unless_cases_are_chosen(tmp_path: Path) -> None:
     for made in ("python", "calls"):
         (tmp_path / made).unlink()
     shutil.rmtree(tmp_path / "nightly")
-    _, (checks, cold) = nightly(tmp_path, 0, 0, "NIGHTLY=--core unet", "DEVICE=--device cpu")
+    _, (checks, asked, cold) = nightly(tmp_path, 0, 0, "NIGHTLY=--core unet", "DEVICE=--device cpu")
     assert "--device cpu -m parity" in checks.replace('"', "")
-    assert checks.count("--core unet") == cold.count("--core unet") == 1
+    assert checks.count("--core unet") == asked.count("--core unet") == cold.count("--core unet") == 1
     assert "--core deeplabv3" not in cold
+
+
+@pytest.mark.parametrize("checks", [0, 1, 6])
+def test_a_night_whose_choice_leaves_no_cold_start_ends_as_its_checks_do(tmp_path: Path, checks: int) -> None:
+    """As the gate ends where nothing is compared: 4."""
+    found, calls = nightly(tmp_path, checks, 4, "NIGHTLY=-k latency", asked=5)
+    assert (found, len(calls)) == (str(checks), 2)
+    assert "coldstart" in calls[1]
+    assert "--benchmark-compare" not in calls[1]
+
+
+@pytest.mark.parametrize("asked", [2, 4])
+def test_what_is_wrong_with_the_question_is_told_by_the_run(tmp_path: Path, asked: int) -> None:
+    found, calls = nightly(tmp_path, 0, asked, "NIGHTLY=-k latency", asked=asked)
+    assert (found, len(calls)) == (str(asked), 3)
+
+
+@pytest.mark.parametrize("chosen", [["COLD=--core nosuch"], ["COLD=--core nosuch", "NIGHTLY=--core unet"]])
+def test_cold_starts_that_were_named_and_are_not_there_fail(tmp_path: Path, chosen: list[str]) -> None:
+    found, calls = nightly(tmp_path, 0, 4, *chosen, asked=5)
+    assert (found, len(calls)) == ("4", 2)
 
 
 def test_a_night_without_cold_starts(tmp_path: Path) -> None:
