@@ -70,18 +70,26 @@ CHECKS := parity or graphbreaks or recompiles or placement or latency
 LIMIT ?= 45m
 COLD_LIMIT ?= 10m
 IN_TIME = timeout --foreground --signal=INT --kill-after=60s
-NIGHT := $(BIN)/python -m pytest perf/suites --require-baseline --strict-catalogue --benchmark-compare --benchmark-autosave $(DEVICE)
+GATED := perf/suites --require-baseline --strict-catalogue --benchmark-compare --benchmark-autosave $(DEVICE)
+# pytest's status is written down before Python ends, which takes seconds where it lets go of a GPU: when the time is up only
+# then, it holds, unless it is 2, of a pytest that was interrupted.
+PYTEST := $(BIN)/python -c 'import pathlib, sys, pytest; status = int(pytest.main(sys.argv[2:])); pathlib.Path(sys.argv[1]).write_text(str(status)); sys.exit(status)'
 # The gate fails a run that compares nothing, and so it should where COLD names cases that there are not. Whether NIGHTLY
 # leaves a cold start is asked beforehand: 5 is pytest's own word for nothing collected.
 COLD_IS_NIGHTLYS = $(and $(NIGHTLY),$(filter file,$(origin COLD)))
 ANY_COLD = $(IN_TIME) $(COLD_LIMIT) $(BIN)/python -m pytest perf/suites --collect-only --quiet $(DEVICE) -m coldstart $(COLD) >/dev/null
 nightly: env
 	@rm -rf nightly && mkdir nightly
-	$(IN_TIME) $(LIMIT) $(NIGHT) -m "$(CHECKS)" --precompile $(PRECOMPILE) $(NIGHTLY) --benchmark-json=nightly/run.json --report=nightly/report.md \
+	run() { ended=nightly/$$1.ended; limit=$$2; shift 2; \
+	  $(IN_TIME) $$limit $(PYTEST) $$ended $(GATED) "$$@"; status=$$?; \
+	  case $$status-$$(cat $$ended 2>/dev/null) in 124-[!2]|137-[!2]) \
+	    status=$$(cat $$ended); echo "The time was up when pytest had ended, with status $$status, and Python had not.";; \
+	  esac; return $$status; }; \
+	run run $(LIMIT) -m "$(CHECKS)" --precompile $(PRECOMPILE) $(NIGHTLY) --benchmark-json=nightly/run.json --report=nightly/report.md \
 	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json --traces=nightly/traces; checks=$$?; cold=0; \
 	case $$checks$(if $(COLD),,-) in 0|1|6) \
 	  $(if $(COLD_IS_NIGHTLYS),$(ANY_COLD); [ $$? = 5 ] && echo "NIGHTLY leaves no cold start." ||) \
-	  { $(IN_TIME) $(COLD_LIMIT) $(NIGHT) -m coldstart $(COLD) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?; };; \
+	  { run cold $(COLD_LIMIT) -m coldstart $(COLD) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?; };; \
 	esac; \
 	case $$checks-$$cold in 0-*|6-[!0]*) status=$$cold;; *) status=$$checks;; esac; \
 	echo $$status > nightly/status; exit $$status

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,13 +18,31 @@ case "$*" in *endless*) while :; do sleep 0.1; done;; esac
 case "$*" in *--collect-only*) exit {asked};; *coldstart*) exit {cold};; *) exit {checks};; esac
 """
 
+TIME_IS_UP = """#!/bin/sh
+[ "$1 $2 $3" = "--foreground --signal=INT --kill-after=60s" ] || exit 125
+shift 4
+"$@"
+exit {code}
+"""
+ENDS = """
+import sys
+def main(arguments):
+    if "coldstart" in arguments:
+        {cold}
+    return {checks}
+"""
+
+
+def executable(path: Path, script: str) -> None:
+    path.write_text(script)
+    path.chmod(0o755)
+
 
 def nightly(folder: Path, checks: int, cold: int, *arguments: str, asked: int = 0) -> tuple[str, list[str]]:
     """(what is in nightly/status, the command lines) where pytest would exit with these; `asked`, where it only collects
     the cold starts."""
     shutil.copy(MAKEFILE, folder / "Makefile")
-    (folder / "python").write_text(FAKE.format(checks=checks, cold=cold, asked=asked))
-    (folder / "python").chmod(0o755)
+    executable(folder / "python", FAKE.format(checks=checks, cold=cold, asked=asked))
     (folder / "nightly").mkdir()
     (folder / "nightly" / "left-over.md").touch()
     subprocess.run(
@@ -103,6 +123,33 @@ def test_a_night_is_interrupted_when_its_time_is_up(tmp_path: Path) -> None:
     """Interrupted, pytest keeps what it has measured; killed, it would not."""
     found, calls = nightly(tmp_path, 0, 0, "NIGHTLY=-k endless", "LIMIT=1s")
     assert (found, calls[1:]) == ("124", ["interrupted"])
+
+
+@pytest.mark.parametrize("code", [124, 137])
+@pytest.mark.parametrize(
+    ("checks", "cold", "status"),
+    [
+        (0, "return 0", "0"),
+        (0, "return 6", "6"),
+        (1, "return 0", "1"),
+        (2, "return 0", "{code}"),  # it was interrupted while it measured
+        (0, "return 2", "{code}"),
+        (0, "raise KeyboardInterrupt", "{code}"),
+        (6, "sys.exit(0)", "{code}"),
+    ],
+)
+def test_a_run_that_had_ended_when_its_time_was_up_ends_as_it_said(
+    tmp_path: Path, code: int, checks: int, cold: str, status: str
+) -> None:
+    """Beside a `timeout` whose time is always up while Python ends, and a pytest of a few lines."""
+    shutil.copy(MAKEFILE, tmp_path / "Makefile")
+    (tmp_path / "pytest.py").write_text(ENDS.format(checks=checks, cold=cold))
+    executable(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    executable(tmp_path / "timeout", TIME_IS_UP.format(code=code))
+    command = ["make", "-o", "env", "nightly", "BIN=.", "PRECOMPILE=0"]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, env={"PATH": path})
+    assert (tmp_path / "nightly" / "status").read_text() == f"{status.format(code=code)}\n"
 
 
 def test_the_planted_slowdown_can_be_planted_again() -> None:
