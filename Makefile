@@ -78,10 +78,14 @@ PYTEST := $(BIN)/python -c 'import pathlib, sys, pytest; status = int(pytest.mai
 # leaves a cold start is asked beforehand: 5 is pytest's own word for nothing collected.
 COLD_IS_NIGHTLYS = $(and $(NIGHTLY),$(filter file,$(origin COLD)))
 ANY_COLD = $(IN_TIME) $(COLD_LIMIT) $(BIN)/python -m pytest perf/suites --collect-only --quiet $(DEVICE) -m coldstart $(COLD) >/dev/null
+# The lock is open in all that writes into nightly/, and the kernel gives it back when the last of that has ended, however it
+# has; the file stays.
 nightly: env
-	@rm -rf nightly && mkdir nightly
-	run() { ended=nightly/$$1.ended; limit=$$2; shift 2; \
-	  $(IN_TIME) $$limit $(PYTEST) $$ended $(GATED) "$$@"; status=$$?; \
+	@for tool in flock timeout; do command -v $$tool >/dev/null || { echo "make: '$$tool' was not found; make nightly needs it, of util-linux and coreutils: apt-get install util-linux coreutils" >&2; exit 1; }; done
+	@exec 9>>nightly.lock; flock --nonblock 9 || { echo "make: $(CURDIR)/nightly.lock is held: another make nightly is at work here, or what a killed one left running (fuser -v nightly.lock): wait for it, or run in a clone of your own" >&2; exit 1; }; \
+	rm -rf nightly && mkdir nightly || exit 1; \
+	run() { ended=nightly/$$1.ended; limit=$$2; shift 2; set -- $(GATED) "$$@"; echo "pytest $$*"; \
+	  $(IN_TIME) $$limit $(PYTEST) $$ended "$$@"; status=$$?; \
 	  case $$status-$$(cat $$ended 2>/dev/null) in 124-[!2]|137-[!2]) \
 	    status=$$(cat $$ended); echo "The time was up when pytest had ended, with status $$status, and Python had not.";; \
 	  esac; return $$status; }; \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
+MAKE = shutil.which("make") or "make"
 FAKE = """#!/bin/sh
 echo "$*" >> calls
 trap 'echo interrupted >> calls; exit 2' INT
@@ -38,16 +40,20 @@ def executable(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
+def make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [MAKE, "-o", "env", "nightly", "BIN=.", *arguments]
+    env = dict(os.environ) | environment
+    return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=env)
+
+
 def nightly(folder: Path, checks: int, cold: int, *arguments: str, asked: int = 0) -> tuple[str, list[str]]:
-    """(what is in nightly/status, the command lines) where pytest would exit with these; `asked`, where it only collects
-    the cold starts."""
+    """(what is in nightly/status, the command lines) where pytest would exit with these; `asked`, where it only
+    collects."""
     shutil.copy(MAKEFILE, folder / "Makefile")
     executable(folder / "python", FAKE.format(checks=checks, cold=cold, asked=asked))
     (folder / "nightly").mkdir()
     (folder / "nightly" / "left-over.md").touch()
-    subprocess.run(
-        ["make", "-o", "env", "nightly", "BIN=.", *arguments], cwd=folder, check=False, capture_output=True, text=True
-    )
+    make(folder, *arguments)
     assert not (folder / "nightly" / "left-over.md").exists()
     return (folder / "nightly" / "status").read_text().strip(), (folder / "calls").read_text().splitlines()
 
@@ -146,10 +152,44 @@ def test_a_run_that_had_ended_when_its_time_was_up_ends_as_it_said(
     (tmp_path / "pytest.py").write_text(ENDS.format(checks=checks, cold=cold))
     executable(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     executable(tmp_path / "timeout", TIME_IS_UP.format(code=code))
-    command = ["make", "-o", "env", "nightly", "BIN=.", "PRECOMPILE=0"]
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, env={"PATH": path})
+    make(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (tmp_path / "nightly" / "status").read_text() == f"{status.format(code=code)}\n"
+
+
+def test_two_nights_in_one_folder_do_not_mix(tmp_path: Path) -> None:
+    """The second is refused, and leaves the first one's folder alone; the lock file that stays is in no one's way."""
+    nightly(tmp_path, 1, 0)
+    executable(tmp_path / "python", FAKE.format(checks=0, cold=0, asked=0))
+    with (tmp_path / "nightly.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = make(tmp_path)
+    assert refused.returncode == 2
+    assert f"{tmp_path}/nightly.lock is held: another make nightly is at work here" in refused.stderr
+    assert len((tmp_path / "calls").read_text().splitlines()) == 2
+    assert (tmp_path / "nightly" / "status").read_text() == "1\n"
+    assert make(tmp_path).returncode == 0
+    assert (tmp_path / "nightly" / "status").read_text() == "0\n"
+
+
+def test_pytest_holds_the_lock_as_long_as_it_runs(tmp_path: Path) -> None:
+    """Also where what started it was killed."""
+    shutil.copy(MAKEFILE, tmp_path / "Makefile")
+    executable(
+        tmp_path / "python",
+        "#!/bin/sh\nflock --nonblock nightly.lock true\n[ $? = 1 ] && readlink /proc/$$/fd/9 >> held\n",
+    )
+    make(tmp_path)
+    assert (tmp_path / "held").read_text().splitlines() == [f"{tmp_path}/nightly.lock"] * 2
+
+
+@pytest.mark.parametrize("tool", ["flock", "timeout"])
+def test_a_night_that_could_not_be_guarded_is_none(tmp_path: Path, tool: str) -> None:
+    shutil.copy(MAKEFILE, tmp_path / "Makefile")
+    (tmp_path / ({"flock", "timeout"} - {tool}).pop()).symlink_to("/bin/true")
+    refused = make(tmp_path, PATH=str(tmp_path))
+    assert refused.returncode == 2
+    assert f"make: '{tool}' was not found" in refused.stderr
+    assert not (tmp_path / "nightly").exists()
 
 
 def test_the_planted_slowdown_can_be_planted_again() -> None:
