@@ -61,42 +61,20 @@ $(ORACLE): $(STAMP)
 bench: env
 	$(BIN)/python -m pytest $(BENCH)
 
-# Everything that a night is for: what is wrong, not whole, slower or gone fails it. Each cold start takes three processes
-# that compile anew, so there are a few (COLD), in a run of their own, unless NIGHTLY chooses; none with COLD=, or where
-# NIGHTLY leaves none. nightly/ has what a person and what a machine reads, and the worse exit status of the two, which make
-# hides; `--benchmark-autosave` keeps the runs. When the time is up (LIMIT, COLD_LIMIT; status 124) pytest is interrupted,
-# and keeps what it has measured.
-CHECKS := parity or graphbreaks or recompiles or placement or latency
+# Everything that a night is for: what is wrong, not whole, slower or gone fails it; .ci/night has how. Each cold start takes
+# three processes that compile anew, so there are a few (COLD), unless NIGHTLY chooses; none with COLD=, or where NIGHTLY
+# leaves none. It is interrupted after LIMIT, and its cold starts after COLD_LIMIT.
 LIMIT ?= 45m
 COLD_LIMIT ?= 10m
-IN_TIME = timeout --foreground --signal=INT --kill-after=60s
-GATED := perf/suites --require-baseline --strict-catalogue --benchmark-compare --benchmark-autosave $(DEVICE)
-# pytest's status is written down before Python ends, which takes seconds where it lets go of a GPU: when the time is up only
-# then, it holds, unless it is 2, of a pytest that was interrupted.
-PYTEST := $(BIN)/python -c 'import pathlib, sys, pytest; status = int(pytest.main(sys.argv[2:])); pathlib.Path(sys.argv[1]).write_text(str(status)); sys.exit(status)'
-# The gate fails a run that compares nothing, and so it should where COLD names cases that there are not. Whether NIGHTLY
-# leaves a cold start is asked beforehand: 5 is pytest's own word for nothing collected.
-COLD_IS_NIGHTLYS = $(and $(NIGHTLY),$(filter file,$(origin COLD)))
-ANY_COLD = $(IN_TIME) $(COLD_LIMIT) $(BIN)/python -m pytest perf/suites --collect-only --quiet $(DEVICE) -m coldstart $(COLD) >/dev/null
-# The lock is open in all that writes into nightly/, and the kernel gives it back when the last of that has ended, however it
-# has; the file stays.
+nightly: export DEVICE := $(DEVICE)
+nightly: export PRECOMPILE := $(PRECOMPILE)
+nightly: export NIGHTLY := $(NIGHTLY)
+nightly: export LIMIT := $(LIMIT)
+nightly: export COLD := $(COLD)
+nightly: export COLD_LIMIT := $(COLD_LIMIT)
+nightly: export COLD_IS_NIGHTLYS := $(and $(NIGHTLY),$(filter file,$(origin COLD)))
 nightly: env
-	@for tool in flock timeout; do command -v $$tool >/dev/null || { echo "make: '$$tool' was not found; make nightly needs it, of util-linux and coreutils: apt-get install util-linux coreutils" >&2; exit 1; }; done
-	@exec 9>>nightly.lock; flock --nonblock 9 || { echo "make: $(CURDIR)/nightly.lock is held: another make nightly is at work here, or what a killed one left running (fuser -v nightly.lock): wait for it, or run in a clone of your own" >&2; exit 1; }; \
-	rm -rf nightly && mkdir nightly || exit 1; \
-	run() { ended=nightly/$$1.ended; limit=$$2; shift 2; set -- $(GATED) "$$@"; echo "pytest $$*"; \
-	  $(IN_TIME) $$limit $(PYTEST) $$ended "$$@"; status=$$?; \
-	  case $$status-$$(cat $$ended 2>/dev/null) in 124-[!2]|137-[!2]) \
-	    status=$$(cat $$ended); echo "The time was up when pytest had ended, with status $$status, and Python had not.";; \
-	  esac; return $$status; }; \
-	run run $(LIMIT) -m "$(CHECKS)" --precompile $(PRECOMPILE) $(NIGHTLY) --benchmark-json=nightly/run.json --report=nightly/report.md \
-	  --graph-report=nightly/graphs.json --placement-report=nightly/placement.json --traces=nightly/traces; checks=$$?; cold=0; \
-	case $$checks$(if $(COLD),,-) in 0|1|6) \
-	  $(if $(COLD_IS_NIGHTLYS),$(ANY_COLD); [ $$? = 5 ] && echo "NIGHTLY leaves no cold start." ||) \
-	  { run cold $(COLD_LIMIT) -m coldstart $(COLD) --benchmark-json=nightly/cold.json --report=nightly/cold.md; cold=$$?; };; \
-	esac; \
-	case $$checks-$$cold in 0-*|6-[!0]*) status=$$cold;; *) status=$$checks;; esac; \
-	echo $$status > nightly/status; exit $$status
+	@$(SHELL) .ci/night $(BIN)/python
 
 # In CI the tests that need the oracle must run, so it is there; elsewhere they skip and say so. The parts run two at a
 # time, each on one thread: nothing here is timed. Every core is checked in the variants that differ most; what Inductor

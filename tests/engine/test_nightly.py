@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-MAKEFILE = Path(__file__).parents[2] / "Makefile"
+ROOT = Path(__file__).parents[2]
 MAKE = shutil.which("make") or "make"
 FAKE = """#!/bin/sh
 echo "$*" >> calls
@@ -35,6 +35,13 @@ def main(arguments):
 """
 
 
+def copy(folder: Path) -> None:
+    """What `make nightly` is made of."""
+    (folder / ".ci").mkdir(exist_ok=True)
+    for name in ("Makefile", ".ci/night"):
+        shutil.copy(ROOT / name, folder / name)
+
+
 def executable(path: Path, script: str) -> None:
     path.write_text(script)
     path.chmod(0o755)
@@ -49,7 +56,7 @@ def make(folder: Path, *arguments: str, **environment: str) -> subprocess.Comple
 def nightly(folder: Path, checks: int, cold: int, *arguments: str, asked: int = 0) -> tuple[str, list[str]]:
     """(what is in nightly/status, the command lines) where pytest would exit with these; `asked`, where it only
     collects."""
-    shutil.copy(MAKEFILE, folder / "Makefile")
+    copy(folder)
     executable(folder / "python", FAKE.format(checks=checks, cold=cold, asked=asked))
     (folder / "nightly").mkdir()
     (folder / "nightly" / "left-over.md").touch()
@@ -148,7 +155,7 @@ def test_a_run_that_had_ended_when_its_time_was_up_ends_as_it_said(
     tmp_path: Path, code: int, checks: int, cold: str, status: str
 ) -> None:
     """Beside a `timeout` whose time is always up while Python ends, and a pytest of a few lines."""
-    shutil.copy(MAKEFILE, tmp_path / "Makefile")
+    copy(tmp_path)
     (tmp_path / "pytest.py").write_text(ENDS.format(checks=checks, cold=cold))
     executable(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     executable(tmp_path / "timeout", TIME_IS_UP.format(code=code))
@@ -173,7 +180,7 @@ def test_two_nights_in_one_folder_do_not_mix(tmp_path: Path) -> None:
 
 def test_pytest_holds_the_lock_as_long_as_it_runs(tmp_path: Path) -> None:
     """Also where what started it was killed."""
-    shutil.copy(MAKEFILE, tmp_path / "Makefile")
+    copy(tmp_path)
     executable(
         tmp_path / "python",
         "#!/bin/sh\nflock --nonblock nightly.lock true\n[ $? = 1 ] && readlink /proc/$$/fd/9 >> held\n",
@@ -184,7 +191,7 @@ def test_pytest_holds_the_lock_as_long_as_it_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tool", ["flock", "timeout"])
 def test_a_night_that_could_not_be_guarded_is_none(tmp_path: Path, tool: str) -> None:
-    shutil.copy(MAKEFILE, tmp_path / "Makefile")
+    copy(tmp_path)
     (tmp_path / ({"flock", "timeout"} - {tool}).pop()).symlink_to("/bin/true")
     refused = make(tmp_path, PATH=str(tmp_path))
     assert refused.returncode == 2
@@ -194,8 +201,8 @@ def test_a_night_that_could_not_be_guarded_is_none(tmp_path: Path, tool: str) ->
 
 def test_the_planted_slowdown_can_be_planted_again() -> None:
     """In what stands here: the night's page says how it is caught."""
-    patch = MAKEFILE.parent / "docs" / "nightly" / "planted-3-percent.patch"
+    patch = ROOT / "docs" / "nightly" / "planted-3-percent.patch"
     found = subprocess.run(
-        ["git", "apply", "--check", str(patch)], cwd=MAKEFILE.parent, check=False, capture_output=True, text=True
+        ["git", "apply", "--check", str(patch)], cwd=ROOT, check=False, capture_output=True, text=True
     )
     assert (found.returncode, found.stderr) == (0, "")

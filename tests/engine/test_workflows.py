@@ -46,7 +46,9 @@ def executable(path: Path, script: str) -> None:
 
 def checkout(folder: Path, status: int) -> None:
     """As a runner keeps it from the night before, which ended well; tonight pytest says `status`."""
-    shutil.copy(ROOT / "Makefile", folder)
+    (folder / ".ci").mkdir(parents=True)
+    for file in ("Makefile", ".ci/night"):
+        shutil.copy(ROOT / file, folder / file)
     for file in ("pyproject.toml", "constraints.txt", ".venv/.installed"):  # in this order, so that it is installed
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).touch()
