@@ -4,23 +4,20 @@ alone."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from perf import children
 from perf.errors import CoregateError
 from perf.outcome import Row
 from perf.store.baselines import read_run
 
 MARKS = "latency or coldstart or loading or warmup"
 QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "--traces=", "-m", MARKS)
-TIDYING_S = 5.0
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 CARRIED = {
@@ -59,37 +56,11 @@ class Command:
             written = Path(scratch) / "run.json"
             chosen = [part for key in keys for part in ("--case", key)]
             command = [sys.executable, "-m", "pytest", *self.arguments, *QUIET, *chosen, f"--benchmark-json={written}"]
-            child = _run(command, self.folder, {CACHE: str(Path(scratch) / "compiled")} if compiled_anew else {})
+            variables = {CACHE: str(Path(scratch) / "compiled")} if compiled_anew else {}
+            child = children.run(command, Path(scratch), self.folder, variables)
             if not written.exists():
                 raise CoregateError(f"could not be measured again: {_what_it_said(child)}")
             return read_run(written).rows
-
-
-def _run(
-    command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """In a process group of its own: who breaks off ends what the process has started as well. `variables` are added to
-    this process's environment."""
-    pipe, environment = subprocess.PIPE, {**os.environ, **(variables or {})}
-    child = subprocess.Popen(
-        command, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
-    )
-    try:
-        said = child.communicate()
-    except BaseException:
-        _end(child)
-        raise
-    return subprocess.CompletedProcess(command, child.returncode, *said)
-
-
-def _end(child: subprocess.Popen[str]) -> None:
-    """It may tidy up, for a moment."""
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            child.communicate(timeout=TIDYING_S)
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
 
 
 def confirm(
@@ -116,7 +87,9 @@ def values(again: Sequence[Mapping[str, Row]]) -> dict[tuple[str, str], list[flo
 
 
 def _what_it_said(child: subprocess.CompletedProcess[str]) -> str:
-    """Its last line that speaks of an error, else its last line."""
+    """What killed it; else its last line that speaks of an error, or its last line."""
+    if child.returncode < 0:
+        return children.failure(child)
     lines = [line.strip() for line in (child.stdout + child.stderr).splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or [f"the process ended with {child.returncode}"])[-1]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -19,6 +18,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
+
+from perf import children
 
 LATER_CALLS = 5
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton", "COREGATE_CACHE": "coregate"}
@@ -68,7 +69,7 @@ class ColdStart:
 
 
 class ChildError(Exception):
-    """The child failed: the last line that it wrote."""
+    """The child failed: what killed it, or the last line that it wrote."""
 
 
 def start(spec: Spec) -> ColdStart:
@@ -81,35 +82,33 @@ def start(spec: Spec) -> ColdStart:
         base = Path(folder)
         artifacts = base / "artifacts"
         fields = asdict(spec)
-        cold = _child(Spec(**(fields | {"save_artifacts": str(artifacts)})), base / "one")
-        warm = _child(spec, base / "one")
+        cold = _child(Spec(**(fields | {"save_artifacts": str(artifacts)})), base, "one")
+        warm = _child(spec, base, "one")
         if not artifacts.exists():
             return ColdStart(cold, warm, None)
-        return ColdStart(cold, warm, _child(Spec(**(fields | {"load_artifacts": str(artifacts)})), base / "two"))
+        return ColdStart(cold, warm, _child(Spec(**(fields | {"load_artifacts": str(artifacts)})), base, "two"))
 
 
-def _child(spec: Spec, caches: Path) -> Start:
-    return Start(**told_by("perf.fresh", spec, caches))
+def _child(spec: Spec, scratch: Path, caches: str) -> Start:
+    return Start(**told_by("perf.fresh", spec, scratch, caches))
 
 
-def told_by(module: str, spec: Spec, caches: Path) -> dict[str, Any]:
-    """What `python -m MODULE SPEC.json RESULT.json` writes, run with every cache in the folder `caches`.
+def told_by(module: str, spec: Spec, scratch: Path, name: str) -> dict[str, Any]:
+    """What `python -m MODULE SPEC.json RESULT.json` writes, run with every cache in the folder `name` of `scratch`.
 
     Raises:
         ChildError: it failed.
     """
+    caches = scratch / name
     caches.mkdir(exist_ok=True)
     asked, told = caches / "spec.json", caches / "result.json"
     asked.write_text(json.dumps(asdict(spec)))
-    environment = {**os.environ, **{name: str(caches / folder) for name, folder in CACHES.items()}}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
-    )
+    variables = {name: str(caches / folder) for name, folder in CACHES.items()}
+    places = filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
     command = [sys.executable, "-m", module, str(asked), str(told)]
-    child = subprocess.run(command, cwd=spec.root, env=environment, check=False, capture_output=True, text=True)
+    child = children.run(command, scratch, Path(spec.root), {**variables, "PYTHONPATH": os.pathsep.join(places)})
     if child.returncode:
-        lines = [line for line in child.stderr.splitlines() if line.strip()]
-        raise ChildError(lines[-1] if lines else f"the process ended with {child.returncode}")
+        raise ChildError(children.failure(child))
     found: dict[str, Any] = json.loads(told.read_text())
     return found
 

@@ -18,10 +18,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
+from signal import SIGTERM
 from threading import Thread
 from time import perf_counter
 from types import ModuleType
 
+from perf.children import killed_by
 from perf.contract import Case
 from perf.errors import CoregateError, UnsupportedError, first_line
 from perf.measure.device import memory_bytes
@@ -123,9 +125,14 @@ class Precompiler:
                 yield from one.keys
             self._pool.shutdown()
         except BrokenProcessPool:
-            self._tell("a compiling process was killed: what is left is compiled when its turn comes")
+            self._tell(f"a compiling process {self._end()}: what is left is compiled when its turn comes")
         finally:
             self.stop()
+
+    def _end(self) -> str:
+        """How the one that broke the pool ended, which ends the others by SIGTERM."""
+        codes = [child.exitcode or 0 for child in self._own]
+        return next((f"was {killed_by(-code)}" for code in codes if code < 0 and -code != SIGTERM), "ended")
 
     def stop(self) -> None:
         """At once, whatever is being compiled: else the pool would wait for it."""

@@ -215,8 +215,8 @@ def _loads(run: Session, case: Case) -> dict[str, float]:
     if not isinstance(runner, Deployed):
         return {}
     with TemporaryDirectory(prefix="coregate-deployed-") as folder:
-        ways = runner.loadings(Path(folder))
-        found = {name: fresh_load(way.setting_up, way.loading, way.arguments) for name, way in ways.items()}
+        ways, scratch = runner.loadings(Path(folder)), Path(folder)
+        found = {name: fresh_load(way.setting_up, way.loading, way.arguments, scratch) for name, way in ways.items()}
     imports = min(load.import_s for load in found.values())
     return {"library_import_s": imports, **{name: load.load_s for name, load in found.items()}}
 

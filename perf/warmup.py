@@ -68,7 +68,8 @@ def as_counters(found: Warmed) -> Mapping[str, int]:
 
 def _request(spec: Spec, warm_with: str) -> Request:
     with tempfile.TemporaryDirectory(prefix="coregate-warm-") as folder:
-        return Request(**told_by("perf.warmup", Warming(**asdict(spec), warm_with=(warm_with,)), Path(folder)))
+        warming = Warming(**asdict(spec), warm_with=(warm_with,))
+        return Request(**told_by("perf.warmup", warming, Path(folder), "caches"))
 
 
 def main(asked: str, told: str) -> None:

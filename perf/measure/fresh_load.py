@@ -7,9 +7,11 @@ import a library and open a file.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+
+from perf import children
 
 _CHILD = """
 import json, sys, time
@@ -30,15 +32,15 @@ class FreshLoad:
     load_s: float
 
 
-def fresh_load(setting_up: str, loading: str, arguments: tuple[str, ...]) -> FreshLoad:
+def fresh_load(setting_up: str, loading: str, arguments: tuple[str, ...], scratch: Path) -> FreshLoad:
     """Run both pieces of Python in a new interpreter, one after the other; they read `arguments` as `sys.argv[1:]`.
+    `scratch` is the caller's folder that they read from.
 
     Raises:
-        RuntimeError: it does not load; the last line the interpreter wrote.
+        RuntimeError: it does not load; what killed the interpreter, or the last line that it wrote.
     """
     code = _CHILD.format(setting_up=setting_up, loading=loading)
-    child = subprocess.run([sys.executable, "-c", code, *arguments], check=False, capture_output=True, text=True)
+    child = children.run([sys.executable, "-c", code, *arguments], scratch)
     if child.returncode:
-        lines = [line for line in child.stderr.splitlines() if line.strip()]
-        raise RuntimeError(f"{arguments[0]} does not load: {lines[-1] if lines else f'exit {child.returncode}'}")
+        raise RuntimeError(f"{arguments[0]} does not load: {children.failure(child)}")
     return FreshLoad(*json.loads(child.stdout.splitlines()[-1]))

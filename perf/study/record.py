@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
 
+from perf import children
 from perf.errors import CoregateError
 from perf.study.child import Spec
 from perf.study.records import Recorded, append, from_line, read
@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 
 
 class LostError(Exception):
-    """A process that gave no run: the last line that it wrote."""
+    """A process that gave no run: what killed it, or the last line that it wrote."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,9 @@ def start_process(spec: Spec) -> Recorded:
         asked, told = Path(scratch) / "spec.json", Path(scratch) / "run.json"
         asked.write_text(json.dumps(asdict(spec)))
         command = [sys.executable, "-m", "perf.study.child", str(asked), str(told)]
-        child = subprocess.run(
-            command, cwd=spec.root, env=_environment(spec), check=False, capture_output=True, text=True
-        )
+        child = children.run(command, Path(scratch), Path(spec.root), _environment(spec))
         if child.returncode or not told.exists():
-            lines = [line for line in child.stderr.splitlines() if line.strip()]
-            raise LostError(lines[-1] if lines else f"the process ended with {child.returncode}")
+            raise LostError(children.failure(child))
         run = from_line(told.read_text())
     if not run.points:
         raise LostError("; ".join(f"{key}: {why}" for key, why in run.left_out.items()))

@@ -193,10 +193,10 @@ def test_a_build_that_fails_leaves_nothing(runner: AotRunner, tmp_path: Path, mo
 
 def test_loading_is_timed_in_a_process_of_its_own(runner: AotRunner, tmp_path: Path) -> None:
     (way,) = runner.loadings(tmp_path).values()
-    found = fresh_load(way.setting_up, way.loading, way.arguments)
+    found = fresh_load(way.setting_up, way.loading, way.arguments, tmp_path)
     assert found.import_s > 0
     assert found.load_s > 0
     broken = tmp_path / "broken.pt2"
     broken.write_bytes(b"no package")
     with pytest.raises(RuntimeError, match=r"broken\.pt2 does not load"):
-        fresh_load(way.setting_up, way.loading, (str(broken), "cpu"))
+        fresh_load(way.setting_up, way.loading, (str(broken), "cpu"), tmp_path)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 import time
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -17,7 +13,7 @@ import pytest
 from pytest_benchmark.utils import NameWrapper
 
 from perf import judgement
-from perf.confirm import Command, _run, confirm, values
+from perf.confirm import Command, confirm, values
 from perf.errors import CoregateError
 from perf.interrupts import Interrupts
 from perf.measure.ledger import Ledger
@@ -81,7 +77,7 @@ INTERRUPTED = {
         import os
         import signal
         import time
-        from perf import confirm
+        from perf import children
 
 
         def run(*_):
@@ -89,7 +85,7 @@ INTERRUPTED = {
             time.sleep(60)
 
 
-        confirm._run = run
+        children.run = run
     """,
 }
 
@@ -115,55 +111,6 @@ def test_an_interrupted_run_says_what_it_measured_and_looks_no_further(project: 
     broken_off = "interrupted: suspects were measured again 0 times, 1 were asked for"
     assert (broken_off in told) is (when != "in a test")
     assert ("measuring again" in result.stdout.str()) is (when == "in the second look")
-
-
-CHILD = """
-import subprocess
-import sys
-from pathlib import Path
-
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "grandchild-of-{name}"])
-Path({path!r}).touch()
-import time
-time.sleep(600)
-"""
-
-
-def test_who_breaks_a_second_look_off_ends_what_it_has_started(tmp_path: Path) -> None:
-    """By a real signal, while the process and one that it has started are at work."""
-    name, started = tmp_path.name, tmp_path / "started"
-    code = CHILD.format(name=name, path=str(started))
-
-    def interrupt() -> None:
-        while not started.exists():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    interrupts = Interrupts()
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # what a shell starts in the background ignores it
-    try:
-        interrupts.hold()
-        Thread(target=interrupt).start()
-        try:
-            with pytest.raises(KeyboardInterrupt), interrupts.heard():
-                _run([sys.executable, "-c", code], tmp_path)
-        finally:
-            interrupts.release()
-        assert interrupts.seen
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"grandchild-of-{name}" in _command(path)]
-    assert left == []
-
-
-def _command(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:

@@ -230,7 +230,7 @@ def test_a_session_starts_from_its_file_and_from_what_was_optimised(mlp: OnnxFil
     assert ways["optimised_load_s"].arguments[1:2] == ("ORT_DISABLE_ALL",)
     for way in ways.values():
         assert "torch" not in way.setting_up
-        assert fresh_load(way.setting_up, way.loading, way.arguments).load_s > 0
+        assert fresh_load(way.setting_up, way.loading, way.arguments, tmp_path).load_s > 0
 
 
 def test_a_profiled_session_writes_a_profile_of_every_call_until_it_is_closed(mlp: OnnxFile) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from perf import children
 from perf.errors import CoregateError
 from perf.study.child import Spec
 from perf.study.record import LostError, Plan, record, start_process
@@ -82,7 +83,7 @@ def test_a_damaged_file_is_found_before_anything_is_measured(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("written", "status", "stderr", "said"),
     [
-        ("", -signal.SIGKILL, "", "the process ended with -9"),
+        ("", -signal.SIGKILL, "", "killed by SIGKILL"),
         ("", 1, "Traceback\n  there\nMemoryError: no more\n\n", "MemoryError: no more"),
         (to_line(replace(recorded(0, {}), left_out={"k": "no compiler"})), 0, "", "k: no compiler"),
     ],
@@ -90,20 +91,20 @@ def test_a_damaged_file_is_found_before_anything_is_measured(tmp_path: Path) -> 
 def test_what_a_process_that_gave_nothing_said(
     monkeypatch: pytest.MonkeyPatch, written: str, status: int, stderr: str, said: str
 ) -> None:
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def run(command: list[str], *_: object) -> subprocess.CompletedProcess[str]:
         Path(command[-1]).write_text(written)
         return subprocess.CompletedProcess(command, status, "", stderr)
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(children, "run", run)
     with pytest.raises(LostError, match=said):
         start_process(SPEC)
 
 
 def test_a_process_that_measured_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: list[str], **given: object) -> subprocess.CompletedProcess[str]:
+    def run(command: list[str], *_: object) -> subprocess.CompletedProcess[str]:
         assert Spec(**__import__("json").loads(Path(command[-2]).read_text())).keys == [key(0)]
         Path(command[-1]).write_text(to_line(recorded(3, {0.0: [2.0]})))
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(children, "run", run)
     assert start_process(SPEC) == recorded(3, {0.0: [2.0]})
