@@ -17,9 +17,12 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perf import children
+
+if TYPE_CHECKING:
+    from perf.workbench import Workbench
 
 LATER_CALLS = 5
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton", "COREGATE_CACHE": "coregate"}
@@ -27,13 +30,17 @@ CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton", "
 
 @dataclass(frozen=True)
 class Spec:
-    """What a child needs: where cores and variants lie, the case, the seed, and artefacts to read or write."""
+    """What a child needs: where cores and variants lie, the case, the seed, each core's checkpoint with the module that
+    loads it, and artefacts to read or write.
+    """
 
     root: str
     core_folders: tuple[str, ...]
     variant_folders: tuple[str, ...]
     key: str
     seed: int
+    weights: Mapping[str, str] = field(default_factory=dict)
+    weights_module: str = ""
     load_artifacts: str = ""
     save_artifacts: str = ""
 
@@ -129,16 +136,24 @@ def main(asked: str, told: str) -> None:
     Path(told).write_text(json.dumps(asdict(_measured(Spec(**fields)))))
 
 
-def _measured(spec: Spec) -> Start:
-    begun = perf_counter()
+def workbench(spec: Spec) -> Workbench:
+    """Where a child builds: the run's own cores with what they were given, and caches of its own."""
     from perf.catalogue import discover
-    from perf.contract import Case
-    from perf.measure.device import peak_rss_bytes, synchronise
+    from perf.weights import loading
     from perf.workbench import Workbench
 
-    root, case = Path(spec.root), Case.parse(spec.key)
+    root = Path(spec.root)
     catalogue = discover(map(Path, spec.core_folders), map(Path, spec.variant_folders), root)
-    bench = Workbench(catalogue, spec.seed, Path(os.environ["COREGATE_CACHE"]), root)
+    given = loading(catalogue, spec.weights, spec.weights_module)
+    return Workbench(given, spec.seed, Path(os.environ["COREGATE_CACHE"]), root)
+
+
+def _measured(spec: Spec) -> Start:
+    begun = perf_counter()
+    from perf.contract import Case
+    from perf.measure.device import peak_rss_bytes, synchronise
+
+    bench, case = workbench(spec), Case.parse(spec.key)
     imported = perf_counter()
     _load(spec.load_artifacts)
     runner, prepared = bench.built(case).runner, bench.timed(case)

@@ -176,6 +176,8 @@ def _fresh_spec(run: Session, case: Case) -> fresh.Spec:
         variant_folders=tuple(map(str, options.variant_folders)),
         key=case.key,
         seed=options.seed,
+        weights={core: str(Path(path).resolve()) for core, path in options.weights.items()},
+        weights_module=options.weights_module,
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from perf.fresh import Spec, told_by
+from perf.fresh import Spec, told_by, workbench
 
 WARM_CALLS = 2
 """A CUDA graph is recorded in the second."""
@@ -79,17 +79,11 @@ def main(asked: str, told: str) -> None:
 
 
 def _measured(spec: Warming) -> Request:
-    import os
-
-    from perf.catalogue import discover
     from perf.check.graphs import watching
     from perf.contract import Case
     from perf.measure.device import synchronise
-    from perf.workbench import Workbench
 
-    root, case = Path(spec.root), Case.parse(spec.key)
-    catalogue = discover(map(Path, spec.core_folders), map(Path, spec.variant_folders), root)
-    bench = Workbench(catalogue, spec.seed, Path(os.environ["COREGATE_CACHE"]), root)
+    bench, case = workbench(spec), Case.parse(spec.key)
 
     def call(called: Case) -> float:
         prepared = bench.prepared(called)
@@ -101,7 +95,7 @@ def _measured(spec: Warming) -> Request:
 
     for name in spec.warm_with * WARM_CALLS:
         call(replace(case, shape=name))
-    with watching(root) as seen:
+    with watching(Path(spec.root)) as seen:
         first_s = call(case)
     return Request(first_s, call(case), int(seen.report().counters()["graphs"]))
 

@@ -50,11 +50,23 @@ def with_weights(catalogue: Catalogue, weights: Mapping[str, str], module: str, 
     unknown = sorted(set(weights) - set(catalogue.cores))
     if unknown:
         raise CoregateError(f"--weights {unknown[0]}=…: no such core; there are {', '.join(catalogue.cores)}")
+    found = loading(catalogue, weights, module)
+    for core in (found.cores[name] for name in weights):
+        for preset in set(presets) & set(core.presets) or {next(iter(core.presets))}:
+            core.presets[preset].build()
+    return found
+
+
+def loading(catalogue: Catalogue, weights: Mapping[str, str], module: str) -> Catalogue:
+    """The same, untried: a checkpoint is read when a core is built.
+
+    Raises:
+        CoregateError: the loader does not import.
+    """
+    if not weights:
+        return catalogue
     load = loader(module).load_into
     cores = {name: _loaded(catalogue.cores[name], Path(path), load) for name, path in weights.items()}
-    for name in cores:
-        for preset in set(presets) & set(cores[name].presets) or {next(iter(cores[name].presets))}:
-            _build(catalogue.cores[name].presets[preset], Path(weights[name]), load)
     return replace(catalogue, cores={**catalogue.cores, **cores})
 
 

@@ -76,6 +76,24 @@ def test_what_does_not_fit_is_one_line_before_anything_runs(loading: Project, gi
     result.stderr.fnmatch_lines([f"ERROR: {said}"])
 
 
+FOUND = "with Path({found!r}).open('a') as told: print(float(self.second.bias[0]), file=told)"
+
+
+def test_fresh_processes_run_with_the_checkpoint_as_well(loading: Project) -> None:
+    """Its head's bias is 3, and what is drawn lies below 1. The run is started in a folder below the root."""
+    checkpoint(loading)
+    found = loading.path / "found"
+    loading.core(before=FOUND.format(found=str(found)))
+    core = loading.path / "mycores/toy.py"
+    core.write_text(f"from pathlib import Path\n{core.read_text()}")
+    spec = ("-m", "coldstart or warmup", "--variant", "eager-fp32", *PARITY[4:], "--perf-seed=1", "--confirm=0")
+    (loading.path / "below").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(loading.path / "below")
+        assert loading.run(f"--rootdir={loading.path}", *spec, "--weights", "toy=../w.pt").ret == 0
+    assert set(found.read_text().split()) == {"3.0"}
+
+
 def test_without_a_loader_it_is_said(project: Project) -> None:
     result = project.run("-m", "parity", "--weights", "toy=w.pt")
     assert result.ret == 4
