@@ -17,7 +17,7 @@ from perf.outcome import Row
 from perf.store.baselines import read_run
 
 MARKS = "latency or coldstart or loading or warmup"
-QUIET = ("-q", "-p", "no:cacheprovider", "--confirm=0", "--traces=", "-m", MARKS)
+QUIET = ("-q", "-p", "no:cacheprovider", "-p", "perf.quiet", "--confirm=0", "-m", MARKS)
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 CARRIED = {

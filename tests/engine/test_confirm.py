@@ -125,6 +125,31 @@ def test_inconclusive_passes_where_it_is_allowed(project: Project) -> None:
     result.stdout.fnmatch_lines(["*1 inconclusive", f"inconclusive: {KEY}: *"])
 
 
+def files(project: Project) -> set[Path]:
+    """But for those of caches."""
+    found = (path for path in project.path.rglob("*") if path.is_file())
+    return {path for path in found if not {"__pycache__", ".cache"} & set(path.parts)}
+
+
+WRITING = (
+    "--benchmark-save=nightly --benchmark-autosave --benchmark-json=run.json --benchmark-histogram=histogram "
+    "--benchmark-cprofile=tottime --benchmark-cprofile-dump=profile --report=r.md --graph-report=g.json "
+    "--placement-report=p.json --accept-counters --traces=traces --junitxml=j.xml --basetemp=base"
+)
+
+
+def test_what_a_run_writes_by_its_configuration_a_second_look_does_not(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--basetemp` would empty a folder that the run is using."""
+    project.write("base/of_the_run.txt", "")
+    before = files(project)
+    monkeypatch.setenv("PYTEST_ADDOPTS", WRITING)
+    command = Command(("--pyargs", "perf.suites", "--benchmark-max-time=0.02", "-m", "latency"), project.path)
+    assert list(command.measure([KEY])) == [KEY]
+    assert files(project) == before
+
+
 def test_a_process_that_writes_no_run_is_one_line(tmp_path: Path) -> None:
     command = Command(("--no-such-option",), tmp_path)
     with pytest.raises(CoregateError, match=r"again: .*unrecognized arguments: --no-such-option"):
