@@ -126,9 +126,22 @@ def accept(paths: Sequence[Path], root: Path, reason: str, keep: int = KEEP) -> 
     folder = root / classes[0]
     with locked(folder):
         _refuse_known(runs, load(folder))
-        accepted = [_write(_with_reason(run.path, reason), folder, run.path.stem.split("_", 1)[-1]) for run in runs]
+        accepted = _write_all(runs, folder, reason)
         _prune(folder, keep)
     return accepted
+
+
+def _write_all(runs: Sequence[Run], folder: Path, reason: str) -> list[Path]:
+    """Or none: where one cannot be written, those before it are removed again."""
+    written: list[Path] = []
+    try:
+        for run in runs:
+            written.append(_write(_with_reason(run.path, reason), folder, run.path.stem.split("_", 1)[-1]))
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+    return written
 
 
 def _with_reason(path: Path, reason: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         CoregateError: the folder cannot be made or written.
     """
-    try:
+    with _told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
         try:
@@ -31,19 +31,26 @@ def write_atomically(path: Path, text: str) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise CoregateError(f"cannot write {path}: {error.strerror}: name a folder that can be written") from error
 
 
 def check_writable(folder: Path) -> None:
-    """Find out before hours of measuring, not after.
+    """Find out before hours of measuring, not after; by a file of this process's own, which is gone again.
 
     Raises:
         CoregateError: nothing can be written in `folder`.
     """
-    probe = folder / ".writable"
-    write_atomically(probe, "")
-    probe.unlink()
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable."):
+            pass
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CoregateError(f"cannot write {path}: {error.strerror}: name a folder that can be written") from error
 
 
 @contextmanager
@@ -53,11 +60,9 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         CoregateError: the folder cannot be made or written.
     """
-    try:
+    with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = (folder / ".lock").open("w")
-    except OSError as error:
-        raise CoregateError(f"cannot write {folder}: {error.strerror}: name a folder that can be written") from error
     with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

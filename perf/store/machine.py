@@ -28,7 +28,10 @@ def machine_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_folder_name(value: object) -> bool:
-    return isinstance(value, str) and Path(value).name == value and value not in ("", "..")
+    """Of one that is seen: a hidden one is no machine class's."""
+    if not isinstance(value, str) or not value.isprintable():
+        return False
+    return Path(value).name == value != "" and not value.startswith(".")
 
 
 def _is_positive(value: Any) -> bool:

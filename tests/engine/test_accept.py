@@ -49,6 +49,15 @@ def test_one_unfit_run_keeps_all_of_them_out(tmp_path: Path) -> None:
     assert not (tmp_path / "b").exists()
 
 
+def test_a_run_that_cannot_be_written_takes_those_before_it_back(tmp_path: Path) -> None:
+    before = write_run(tmp_path / "b" / "a-cpu-2c" / "0001_old.json", entry(latency_s=0.25))
+    good = write_run(tmp_path / "0001_a.json", entry())
+    long = write_run(tmp_path / f"{'n' * 245}.json", entry(latency_s=0.75))  # a number more, and it is too long
+    with pytest.raises(CoregateError, match="File name too long"):
+        accept([good, long], tmp_path / "b", "why")
+    assert list(before.parent.glob("*.json")) == [before]
+
+
 def test_a_disturbed_run_is_refused_with_what_disturbed_it(tmp_path: Path) -> None:
     run = write_run(tmp_path / "0001_a.json", entry(), contaminated=["k: 2 other processes on the card"])
     with pytest.raises(CoregateError, match="it was disturbed: k: 2 other processes on the card"):

@@ -45,7 +45,7 @@ DAMAGED = {
     "ceilings": NO_NAMED_POSITIVE,
     "wrong": NO_TEXTS,
     "contaminated": NO_TEXTS,
-    "class": [*NO_TEXT, "", ".", "..", "../up", "a/b", "/a"],
+    "class": [*NO_TEXT, "", ".", "..", "../up", "a/b", "/a", ".hidden", "a\0b", "a\nb", "\ud800"],
 }
 CASES = [(name, value) for name, values in DAMAGED.items() for value in values]
 

@@ -14,7 +14,7 @@ import pytest
 from perf.errors import CoregateError
 from perf.outcome import Row
 from perf.store.baselines import load, next_path, read_run
-from perf.store.files import write_atomically
+from perf.store.files import check_writable, write_atomically
 from perf.store.rows import FIELD, from_benchmark
 from tests.engine.runs import KEY, entry, write_run
 
@@ -109,13 +109,35 @@ def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
         write_atomically(tmp_path / "store" / "a.json", "x")
 
 
+CHECKING = """
+import sys
+from pathlib import Path
+from perf.store.files import check_writable
+for _ in range(1000):
+    check_writable(Path(sys.argv[1]))
+"""
+
+
+def test_two_processes_find_out_at_once_that_a_folder_can_be_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CHECKING, str(tmp_path / "f")]
+    both = [subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE) for _ in range(2)]
+    assert [process.communicate()[1] for process in both] == [b"", b""]
+    assert list((tmp_path / "f").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    with pytest.raises(CoregateError, match=r"f: .*: name a folder that can be written"):
+        check_writable(tmp_path / "f")
+
+
 def test_killed_between_write_and_rename_loses_nothing(tmp_path: Path) -> None:
     """The kill is real: the process stops itself with SIGKILL where it would rename."""
     path = write_run(tmp_path / "a-cpu-2c" / "0001_a.json", entry())
     before = path.read_bytes()
     script = (
         "import os, signal, pathlib\n"
-        "from perf.store.files import write_atomically\n"
+        "from perf.store.files import check_writable, write_atomically\n"
         "pathlib.Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"write_atomically(pathlib.Path({str(path)!r}), 'new')\n"
     )
