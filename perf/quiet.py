@@ -6,12 +6,13 @@ look would save its suspects as runs of their own, and write over the run's repo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
 
-WRITING = {
+WRITING: Mapping[str, object] = {
     "benchmark_save": None,
     "benchmark_autosave": None,
     "benchmark_histogram": [],

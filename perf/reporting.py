@@ -36,8 +36,10 @@ def run(namespace: argparse.Namespace) -> int:
     if not namespace.claims:
         raise CoregateError("report: say what is wanted: --claims")
     places = Places(Path.cwd(), namespace.claims_from, namespace.baselines, namespace.results, namespace.claims_page)
-    still = write_claims(places)
+    written = write_claims(places)
     print(f"written to {places.page}")
-    if still:
-        print(f"not answered yet: {', '.join(still)}", file=sys.stderr)
-    return 1 if still and namespace.strict else 0
+    for row in written.left_out:
+        print(f"left out: {row}", file=sys.stderr)
+    if written.unanswered:
+        print(f"not answered yet: {', '.join(written.unanswered)}", file=sys.stderr)
+    return 1 if written.unanswered and namespace.strict else 0

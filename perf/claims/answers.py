@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perf.claims.evidence import MissingError, Reading
+from perf.claims.reading import MissingError, Reading
 from perf.contract import Case
 from perf.report.cases import eager_beside as eager_beside
 from perf.report.cases import seconds as seconds
@@ -35,7 +35,8 @@ class Pair:
 def pairs(
     reading: Reading, first: str, second: str, metric: str = "latency_s", cores: Sequence[str] = ("*",)
 ) -> list[Pair]:
-    """`first` and `second` are variants by name; of all cases of these cores (patterns) that have the metric of both.
+    """`first` and `second` are variants by name; of all cases of these cores (patterns) that have the metric of both,
+    in the same runs where there are any.
 
     Raises:
         MissingError: there are none.
@@ -44,9 +45,13 @@ def pairs(
     having = [key for key in keys if reading.has(key, metric) and reading.has(beside(key, second), metric)]
     if not having:
         raise MissingError(f"{first} beside {second}")
-    return [
-        Pair(Case.parse(key), reading.value(key, metric), reading.value(beside(key, second), metric)) for key in having
-    ]
+    return [Pair(Case.parse(key), *together(reading, (key, beside(key, second)), metric)) for key in having]
+
+
+def together(reading: Reading, keys: Sequence[str], metric: str = "latency_s") -> list[float]:
+    """The metric of each, of the same runs where any has all."""
+    runs = reading.of_one_run(dict.fromkeys(keys, (metric,)))
+    return [runs.value(key, metric) for key in keys]
 
 
 def beside(key: str, variant: str) -> str:
@@ -57,18 +62,6 @@ def beside(key: str, variant: str) -> str:
 def time(reading: Reading, key: str) -> float:
     """Seconds, by the first clock of `TIME` that the row has."""
     return reading.value(key, next((name for name in TIME if reading.has(key, name)), TIME[-1]))
-
-
-def fastest(reading: Reading, keys: Iterable[str]) -> str:
-    """Of those keys that have a latency, the one that a caller waits for the least.
-
-    Raises:
-        MissingError: none has.
-    """
-    having = [key for key in keys if reading.has(key, "latency_s")]
-    if not having:
-        raise MissingError("none of several variants")
-    return min(having, key=reading.value)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:

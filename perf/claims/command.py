@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perf.catalogue import collect
-from perf.claims.evidence import gather, readings
-from perf.claims.judge import judge, unanswered
+from perf.claims.evidence import gather
+from perf.claims.judge import judge, left_out, unanswered
 from perf.claims.page import page
+from perf.claims.reading import readings
 from perf.claims.words import Claim
 from perf.errors import CoregateError
 from perf.store.files import write_atomically
@@ -26,8 +27,16 @@ class Places:
     page: Path
 
 
-def write_claims(places: Places) -> list[str]:
-    """Write the page; the names of claims that nothing answers yet.
+@dataclass(frozen=True)
+class Written:
+    """Names of claims that nothing answers yet, and of rows that the page leaves out what they lack."""
+
+    unanswered: list[str]
+    left_out: list[str]
+
+
+def write_claims(places: Places) -> Written:
+    """Write the page.
 
     Raises:
         CoregateError: a file is damaged, there are no claims, or the page cannot be written.
@@ -35,7 +44,7 @@ def write_claims(places: Places) -> list[str]:
     claims = read_claims(places.root, [places.claims])
     lines = judge(claims, readings(gather(places.baselines, places.results)))
     write_atomically(places.page, page(lines))
-    return unanswered(lines)
+    return Written(unanswered(lines), left_out(lines))
 
 
 def read_claims(root: Path, folders: Sequence[Path]) -> list[Claim]:

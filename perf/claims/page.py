@@ -7,6 +7,7 @@ from itertools import groupby
 
 from perf.claims.judge import Line, unanswered
 from perf.claims.words import OPEN, Finding, Table
+from perf.report.cases import plural
 
 HEADINGS = ("claim", "theirs", "ours", "machine", "verdict")
 INTRODUCTION = """\
@@ -16,6 +17,9 @@ What the sources claim of optimised models, and what our records say. This page 
 --claims` reads the accepted runs in `perf/baselines/` and the result files in `docs/results/`, each of which holds the
 command that made it. «Theirs» are the sources' figures, on their machines."""
 
+
+NAMED = 2
+"""How many of the numbers that come from different runs are named."""
 
 LONG, SHOWN = 400, 160
 """Characters from which a command stands in full at the end alone, and of how many its beginning is shown."""
@@ -64,11 +68,18 @@ def _row(line: Line) -> tuple[str, ...]:
 
 
 def _count(lines: Sequence[Line]) -> str:
-    words = {line.claim.name: line.answer.finding for line in lines if line.answer.finding not in OPEN}
-    counted = ", ".join(f"{n} {word}" for word in Finding if (n := sum(found is word for found in words.values())))
+    """Of the answers, of which a claim has one for each machine; and where those are of two minds."""
+    words: dict[str, list[Finding]] = {}
+    for line in lines:
+        words.setdefault(line.claim.name, []).extend({line.answer.finding} - OPEN)
+    answers = [word for found in words.values() for word in found]
+    counted = ", ".join(f"{n} {word}" for word in Finding if (n := answers.count(word)))
+    said = [f"{plural(len(answers), 'answer')}, one for each claim and machine: {counted}"] if answers else []
+    differ = [name for name, found in words.items() if len(set(found)) > 1]
+    said += [f"machines differ on {', '.join(differ)}"] if differ else []
     still = unanswered(lines)
-    said = f"{counted}; not answered yet: {', '.join(still)}." if still else f"{counted}."
-    return said.removeprefix("; ").capitalize() if not counted else said
+    said += [f"not answered yet: {', '.join(still)}"] if still else []
+    return _sentence("; ".join(said))
 
 
 def _section(lines: Sequence[Line], long: Mapping[str, int]) -> Iterator[str]:
@@ -80,10 +91,19 @@ def _section(lines: Sequence[Line], long: Mapping[str, int]) -> Iterator[str]:
         yield f"**{line.machine}**: {line.answer.finding}{because}. {_sentence(line.answer.figure)}"
         if line.answer.table:
             yield "\n".join(markdown_table(_padded(line.answer.table)))
+        yield from _remarks(line)
         if line.commands and line.answer.finding is not Finding.UNMEASURED:
             yield "\n".join(["```console", *(_shown(command, long) for command in line.commands), "```"])
     if claim.why:
         yield claim.why
+
+
+def _remarks(line: Line) -> Iterator[str]:
+    if line.apart:
+        more = len(line.apart) - NAMED
+        yield f"Of different runs, since none has both: {'; '.join(line.apart[:NAMED])}{f'; {more} more' * (more > 0)}."
+    if line.left_out:
+        yield f"Left out: {'; '.join(line.left_out)}."
 
 
 def _padded(table: Table) -> Table:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perf.claims.evidence import Reading
+    from perf.claims.reading import Reading
 
 RESULTS = "docs/results"
 
@@ -78,7 +78,7 @@ class Proof:
 @dataclass(frozen=True)
 class Claim:
     """`says` in our words; `theirs` is the source's figure. `answer` reads one machine class's records and gives what
-    they say, or raises `perf.claims.evidence.MissingError`; `records` are the commands that make what it reads.
+    they say, or raises `perf.claims.reading.MissingError`; `records` are the commands that make what it reads.
     `device` is `cuda` or `cpu` where the claim is about such a machine. `why` is prose that no figure tells.
     """
 

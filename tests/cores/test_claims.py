@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from perf.catalogue import Selection, discover, expand
-from perf.claims.evidence import MissingError
+from perf.claims.reading import MissingError
 from perf.claims.words import Claim, Finding, Proof
 from perf.options import NARROWING
 from perf.outcome import Row

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perf.claims.evidence import Reading, Record
+from perf.claims.evidence import Record
+from perf.claims.reading import Reading
 from perf.outcome import Row
 
 COMMAND = "pytest -m latency"

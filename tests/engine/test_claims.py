@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from perf.__main__ import main
-from perf.claims.answers import fastest, geometric_mean, pairs, span, time
-from perf.claims.evidence import UNTOLD, MissingError, Reading, gather, read_record, readings
-from perf.claims.judge import judge, unanswered
+from perf.claims.answers import pairs
+from perf.claims.evidence import UNTOLD, gather, read_record
+from perf.claims.judge import judge, left_out, unanswered
 from perf.claims.page import markdown_table, page
+from perf.claims.reading import MissingError, Reading, readings
 from perf.claims.words import Answer, Claim, Counting, Finding, Proof, Recording
 from perf.errors import CoregateError
-from tests.engine.claim_toys import COMMAND, reading, record, row
+from tests.engine.claim_toys import COMMAND, record, row
 from tests.engine.runs import entry, write_run
 
 KEY, FAST = "toy/tiny/eager-fp32/b5/cpu", "toy/tiny/fast/b5/cpu"
@@ -67,18 +68,34 @@ def test_a_proof_needs_no_record() -> None:
     assert (line.answer, line.commands) == (shown, ("pytest tests/x.py",))
 
 
-def test_a_run_is_one_value_and_counters_and_notes_are_the_newest_runs() -> None:
-    runs = [
-        record(row(KEY, value, notes={"n": str(at)}, graphs=at), at=at, command=f"run {at}")
-        for at, value in enumerate((0.5, 0.125, 0.25), start=1)
-    ]
-    (found,) = readings(runs)
-    assert (found.value(KEY), found.counter(KEY, "graphs"), found.note(KEY, "n")) == (0.25, 3, "3")
-    assert [item.command for item in found.used.values()] == ["run 1", "run 2", "run 3"]
-    assert found.counter(KEY, "breaks") == 0
-    for absent in (lambda: found.value(KEY, "device_s"), lambda: found.note(KEY, "x"), lambda: found.keys("x*")):
-        with pytest.raises(MissingError):
-            absent()
+def test_numbers_of_different_runs_are_said_to_be() -> None:
+    runs = [record(row(KEY, 0.6)), record(row(FAST, 0.3), at=2)]
+    (line,) = judge([CLAIM], readings(runs))
+    assert (line.answer.figure, line.apart) == ("2.00×", (f"{KEY} beside {FAST}",))
+    assert f"Of different runs, since none has both: {KEY} beside {FAST}." in page([line]).splitlines()
+
+
+def counted(found: Reading) -> Answer:
+    """Of rows that count graphs."""
+    lines = dict(found.lines(found.keys("*"), lambda key: found.counter(key, "graphs")))
+    if not lines:
+        raise MissingError("graphs")
+    return Answer(f"{sum(lines.values())} graphs", Finding.HOLDS)
+
+
+def test_a_row_that_lacks_something_is_left_out_by_name_and_hides_no_other() -> None:
+    claim = Claim("C1", "Counted.", "-", counted, (MADE,))
+    (line,) = judge([claim], readings([record(row(KEY, graphs=2), row(FAST))]))
+    assert (line.answer.figure, line.answer.finding) == ("2 graphs", Finding.HOLDS)
+    lack = f"{FAST}, for want of graphs"
+    assert line.left_out == (lack,)
+    assert left_out([line]) == [f"C1: {lack}"]
+    assert f"Left out: {lack}." in page([line]).splitlines()
+    alone, still = judge([claim], readings([record(row(FAST))]))
+    assert (alone.answer.finding, alone.left_out) == (Finding.UNMEASURED, (lack,))
+    assert (still.answer.finding, still.machine) == (Finding.UNMEASURED, "any machine")
+    other = record(row(KEY, graphs=2), machine="b-cpu-4c")
+    assert [line.left_out for line in judge([claim], readings([record(row(FAST)), other]))] == [(lack,), ()]
 
 
 def test_commands_are_those_of_the_files_that_were_read() -> None:
@@ -86,26 +103,6 @@ def test_commands_are_those_of_the_files_that_were_read() -> None:
     untold = record(row(FAST, 0.25), at=3, command=UNTOLD)
     (line,) = judge([CLAIM], readings([record(row(KEY, 0.5)), other, untold]))
     assert line.commands == (COMMAND,)
-
-
-def test_pairs_are_of_one_case_in_two_variants() -> None:
-    rows = row(KEY, 0.6), row(FAST, 0.3), row("toy/tiny/eager-fp32/b9/cpu", 1.0), row(f"{KEY}#coldstart", cold_s=1.0)
-    (pair,) = pairs(reading(*rows), "eager-fp32", "fast")
-    assert (pair.case.shape, pair.first, pair.second, pair.ratio) == ("b5", 0.6, 0.3, 2.0)
-    with pytest.raises(MissingError):
-        pairs(reading(*rows), "eager-fp32", "fast", cores=("other",))
-
-
-def test_time_is_the_devices_where_it_has_its_own() -> None:
-    found = reading(row(KEY, 0.6, device_s=0.1), row(FAST, 0.3))
-    assert (time(found, KEY), time(found, FAST), fastest(found, [KEY, FAST, "absent/a/b/c/d"])) == (0.1, 0.3, FAST)
-    with pytest.raises(MissingError):
-        fastest(found, ["absent/a/b/c/d"])
-
-
-def test_ratios_in_words() -> None:
-    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
-    assert (span([1.204, 1.196]), span([2.0, 0.5])) == ("1.20×", "0.50× to 2.00×")
 
 
 # Files
@@ -131,7 +128,14 @@ def test_runs_counts_and_placements_are_gathered_by_machine(tmp_path: Path) -> N
     assert found[2].counter("graphs:toy/tiny/cpu/dynamic=None", "graphs") == 2
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"rows": [{}]}', '{"benchmarks": [], "machine_info": 3}'])
+ENDLESS = '{"rows": [{"name": "a", "counters": {"graphs": Infinity}}]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", "{}", '{"rows": [{}]}', '{"benchmarks": [], "machine_info": 3}', ENDLESS, "[" * 99999],
+    ids=range(7),
+)
 def test_a_file_that_is_no_result_is_the_users_to_mend(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(CoregateError, match=r"x\.json is (no result|damaged)"):
@@ -151,7 +155,7 @@ def test_the_page_has_a_row_and_a_section_a_claim() -> None:
     lines = page(judge([CLAIM, slow], readings([record(row(KEY, 0.5), row(FAST, 0.25))]))).splitlines()
     assert "| [C1](#c1) | 2× | 2.00× | a-cpu-2c | holds |" in lines
     assert "| [C2](#c2) | - | see below | a GPU | not measured yet |" in lines
-    assert "1 holds; not answered yet: C2." in lines
+    assert "1 answer, one for each claim and machine: 1 holds; not answered yet: C2." in lines
     assert "**a-cpu-2c**: holds. 2.00×." in lines
     assert lines[lines.index("## C1") :][6:13] == [
         "| a&#124;b | c |",
@@ -163,6 +167,14 @@ def test_the_page_has_a_row_and_a_section_a_claim() -> None:
         "```",
     ]
     assert "Prose." in lines
+
+
+def test_answers_are_counted_by_machine_and_told_where_they_differ() -> None:
+    other = Claim("C2", "Also.", "2×", gain, (MADE,))
+    fast = record(row(KEY, 0.5), row(FAST, 0.25))
+    slow = record(row(KEY.replace("tiny", "full"), 0.5), row(FAST.replace("tiny", "full"), 0.5), machine="b-cpu-4c")
+    both = page(judge([CLAIM, other], readings([fast, slow]))).splitlines()
+    assert "4 answers, one for each claim and machine: 2 holds, 2 doesn't hold; machines differ on C1, C2." in both
 
 
 def test_a_long_command_stands_once_in_full_at_the_end() -> None:
@@ -184,6 +196,7 @@ def test_tables_are_markdown() -> None:
 
 CLAIMS_FILE = """
 from perf.claims.answers import pairs
+from perf.claims.reading import MissingError, Reading, readings
 from perf.claims.words import Answer, Claim, Finding, Recording
 
 
