@@ -16,6 +16,7 @@ from perf.errors import CoregateError
 from perf.interrupts import Interrupts
 from perf.judgement import Judgement, judge
 from perf.outcome import FAILING, LATENCY, Verdict, Word, undecided
+from perf.outputs import check_outputs, keep_going
 from perf.ratchet import Ratchet
 from perf.report.cases import case_table, plural, skip_lines
 from perf.report.coldstart import coldstart_table
@@ -28,7 +29,6 @@ from perf.report.quantized import quantised_table
 from perf.session import Session
 from perf.store.baselines import Run, load
 from perf.store.benchmark_storage import Storage
-from perf.store.files import check_writable
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 BROKEN_OFF, USAGE, UNDECIDED = 2, CoregateError.exit_code, 6
@@ -53,16 +53,14 @@ class Gate:
         anew.
 
         Raises:
-            CoregateError: a baseline file is damaged, or the folder to save in cannot be written.
+            CoregateError: a baseline file is damaged, or what the run is to write cannot be written.
         """
         storage = _storage(run, plain)
         comparing = bool(run.options.compare) or run.options.require_baseline
         baseline = _chosen(storage, run.options.compare) if comparing else []
         gate = cls(run, plain, baseline, Ratchet.open(run), again)
-        if plain.save or plain.autosave:
-            storage.check_writable()
-        if run.options.traces:
-            check_writable(run.options.traces)
+        check_outputs(run.options, plain, storage)
+        keep_going(plain, gate.problems)
         run.controls.wanted = bool(comparing or plain.save or plain.autosave or plain.json)
         plain.storage, plain.machine_id = storage, run.machine_class
         if run.options.compare and gate.baseline:

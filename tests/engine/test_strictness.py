@@ -124,13 +124,6 @@ def test_the_report_has_the_terminals_tables(project: Project) -> None:
     assert text.count("```") % 2 == 0
 
 
-def test_a_report_that_cannot_be_written_is_no_pass(project: Project) -> None:
-    (project.path / "out").write_text("a file where a folder should be")
-    result = project.time("--report", "out/report.md")
-    assert result.ret == 4
-    result.stdout.fnmatch_lines(["error: cannot write out/report.md: *"])
-
-
 def test_a_run_in_which_nothing_can_run_says_why(project: Project) -> None:
     result = project.run("-m", "latency", "--variant", "compile-tvm")
     result.assert_outcomes(skipped=1)
