@@ -88,7 +88,8 @@ def test_software_that_moved_is_said_beside_it() -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    accepted = Accepted({"torch": "2"}, {"b": Counted({"graphs": 1}, ("here",)), "a": Counted({})})
+    counted = {"b/tiny/v/s/cpu": Counted({"graphs": 1}, ("here",)), "a/tiny/cpu/dynamic=None": Counted({})}
+    accepted = Accepted({"torch": "2"}, counted)
     write(tmp_path / "counters.json", accepted)
     assert read(tmp_path / "counters.json") == accepted
     assert read(tmp_path / "absent.json") == Accepted()
@@ -98,6 +99,46 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_a_damaged_file_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "counters.json").write_text(text)
     with pytest.raises(CoregateError, match=r"counters\.json is damaged \(.*\): restore it from git"):
+        read(tmp_path / "counters.json")
+
+
+WHOLE = {"counters": {"graphs": 2}, "places": ["a.py:1"]}
+DAMAGED = [
+    *({**WHOLE, "counters": counters} for counters in (None, ["graphs"], "graphs", 1)),
+    *({**WHOLE, "counters": {"graphs": value}} for value in ("1", {"a": 1}, None, True, -1, 1.5, float("nan"), 1e400)),
+    *({**WHOLE, "places": places} for places in ("abc", None, 1, [1], {"a": "b"})),
+    *(None, [], "x", {"counters": {}}, {"places": []}),
+]
+
+
+@pytest.mark.parametrize("item", DAMAGED, ids=map(repr, DAMAGED))
+def test_a_damaged_value_is_refused_with_its_key_or_its_kind(tmp_path: Path, item: object) -> None:
+    path, kept = tmp_path / "counters.json", {"toy/tiny/cpu/dynamic=None": WHOLE, "toy/tiny/eager-fp32/b5/cpu": item}
+    path.write_text(json.dumps({"schema": 1, "software": {}, "counted": kept}))
+    with pytest.raises(CoregateError, match=r"counters\.json is damaged \(.*\): restore it from git") as raised:
+        read(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("key", ["garbage", "", "a/b", "a/b/c", "a/b/c/d/e/f"])
+def test_a_key_that_is_none_is_refused(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "counters.json"
+    path.write_text(json.dumps({"schema": 1, "software": {}, "counted": {key: WHOLE}}))
+    with pytest.raises(CoregateError, match=rf"damaged \(ValueError: '{key}' is neither core/preset/variant"):
+        read(path)
+
+
+@pytest.mark.parametrize("change", [{"software": ["torch"]}, {"software": {"torch": 2}}, {"schema": 1e400}])
+def test_a_damaged_head_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "counters.json"
+    path.write_text(json.dumps({"schema": 1, "software": {}, "counted": {}} | change))
+    with pytest.raises(CoregateError, match=r"counters\.json is damaged"):
+        read(path)
+
+
+def test_a_file_that_is_brackets_all_through_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "counters.json").write_text("[" * 100_000)
+    with pytest.raises(CoregateError, match=r"is damaged \(RecursionError"):
         read(tmp_path / "counters.json")
 
 
@@ -125,6 +166,15 @@ def test_accepted_counters_hold_and_the_same_run_says_nothing(project: Project) 
     result = project.run(*BREAKS)
     assert result.ret == 0
     result.stdout.no_fnmatch_line("*coregate: counters*")
+
+
+def test_damaged_counters_are_refused_before_anything_is_counted(project: Project) -> None:
+    kept = {"toy/tiny/cpu/dynamic=None": {"counters": {"graphs": float("nan")}, "places": []}}
+    project.write("perf/baselines/counters.json", json.dumps({"schema": 1, "software": {}, "counted": kept}))
+    result = project.run(*BREAKS)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: *counters.json is damaged (ValueError: toy/tiny/cpu/dynamic=None: counters *"])
+    result.stdout.no_fnmatch_line("*passed*")
 
 
 def test_a_core_that_breaks_now_is_regressed_with_its_place(project: Project) -> None:
