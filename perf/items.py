@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perf.contract import Case
+from perf.contract import Case, Skip
 from perf.judge.verdict import BUDGETS
 from perf.measure.device import free_heap
 from perf.modules import is_large
@@ -55,7 +55,7 @@ def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:
                 asked = f"{item.nodeid}: perf_budget({metric}={budget!r})"
                 raise pytest.UsageError(f"{asked}: a share such as 0.1 is wanted, of one of {', '.join(BUDGETS)}")
         if mark:
-            run.budgets[_key(item)] = mark.kwargs
+            run.budgets[key_of(item)] = mark.kwargs
 
 
 def beside_others(run: Session, item: pytest.Item) -> bool:
@@ -70,6 +70,13 @@ def make_ready(run: Session, item: pytest.Item) -> None:
         run.settle()
     if "gate_session" not in getattr(item, "fixturenames", ()):
         free_heap()
+
+
+def decline(run: Session, item: pytest.Item, reason: str) -> None:
+    """Keep that what the item measures cannot be measured here; of all else of a case its parity has kept that."""
+    key = key_of(item)
+    if key and Case.parse(key).key not in run.unsupported:
+        run.unsupported[key] = Skip(Case.parse(key), reason)
 
 
 def _rank(run: Session) -> Callable[[pytest.Item], tuple[int, int]]:
@@ -100,12 +107,12 @@ def _concerns(run: Session, item: pytest.Item) -> bool:
 def _asked_for(run: Session, item: pytest.Item, words: Sequence[str]) -> bool:
     """What starts processes or writes whole checkpoints takes too long to come with every run."""
     if run.options.cases and "gate_session" in getattr(item, "fixturenames", ()):
-        return _key(item) in run.options.cases
+        return key_of(item) in run.options.cases
     named = [mark for mark in ON_REQUEST if item.get_closest_marker(mark)]
     return not named or any(mark in word for mark in named for word in words)
 
 
-def _key(item: pytest.Item) -> str:
+def key_of(item: pytest.Item) -> str:
     """What the item measures or checks, as its row's key; empty for what is about no single case."""
     given = _given(item)
     if "load_subject" in given:

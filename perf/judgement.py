@@ -140,10 +140,11 @@ def _counted(run: Session, newest: Newest) -> Iterator[Verdict]:
 
 
 def _unmeasured(run: Session, baseline: Sequence[Run]) -> list[Verdict]:
-    """Cases that are wrong, and cases that the baseline has and this run owes."""
+    """Cases that are wrong, and cases that the baseline has and this run owes. What is wrong is not missing as well,
+    nor is what else is kept of it."""
     kept = {key for before in baseline for key in before.rows}
     absent = run.left_out | {key: f"cannot run here: {skip.reason}" for key, skip in run.unsupported.items()}
     lost = owed(run.catalogue, run.options.selection, kept, set(run.rows), absent)
     wrong = [(key, why) for key, why in run.left_out.items() if key not in run.rows]
-    gone = [(key, why) for key, why in lost if key not in run.left_out]
-    return [*verdict.wrong(wrong), *verdict.missing(gone if run.rows or wrong else [])]
+    gone = [(key, why) for key, why in lost if run.left_out.keys().isdisjoint((key, Case.parse(key).key))]
+    return [*verdict.wrong(wrong), *verdict.missing(gone)]

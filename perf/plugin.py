@@ -205,6 +205,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     try:
         return (yield)
     except UnsupportedError as reason:
+        from perf.items import decline
+
+        decline(pyfuncitem.config.stash[SESSION], pyfuncitem, str(reason))
         pytest.skip(str(reason))
     except CoregateError as problem:
         pytest.exit(str(problem), returncode=problem.exit_code)

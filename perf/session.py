@@ -40,7 +40,8 @@ class Background(Protocol):
 class Session:
     """Made once the plugin knows its options; fills up as the suites run; read by the verdicts and the report.
 
-    `left_out` maps the key of a case that should have been timed and was not to the reason; `added` is what serving
+    `left_out` maps the key of a case that should have been timed and was not to the reason; `unsupported` has by key,
+    of a case or of what else is measured of it, what was found out to be impossible here; `added` is what serving
     adds to `graphs`, where both were counted at once; `budgets` are those of the tests (`perf_budget`) by key;
     `background` is what compiles before anything is timed, `compiled` the keys of what was compiled there; `controls`
     are timed where the run is kept or compared.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from perf.catalogue import Catalogue, Selection
@@ -39,3 +41,26 @@ def test_what_is_gone_is_owed(key: str) -> None:
 
 def test_what_was_asked_for_and_gave_no_number_says_why() -> None:
     assert owed(CATALOGUE, Selection(), [KEPT], set(), {KEPT: "did not build"}) == [(KEPT, "did not build")]
+
+
+@pytest.mark.parametrize("key", [KEPT, f"{KEPT}#coldstart", f"{KEPT}#warmup"])
+def test_what_is_said_of_a_case_is_said_of_its_start_and_its_warm_up(key: str) -> None:
+    assert owed(CATALOGUE, Selection(), [key], set(), {KEPT: "cannot run here: no"}) == [(key, "cannot run here: no")]
+
+
+def test_what_is_said_of_a_warm_up_is_not_said_of_its_case() -> None:
+    keys = [KEPT, f"{KEPT}#coldstart", f"{KEPT}#warmup"]
+    assert owed(CATALOGUE, Selection(), keys, set(), {keys[2]: "one shape"}) == [(keys[2], "one shape")]
+
+
+@pytest.mark.parametrize(("missing", "said"), [("no wheel", "cannot run here: no wheel"), (None, None)])
+def test_weights_of_a_core_that_cannot_be_built_are_owed(missing: str | None, said: str | None) -> None:
+    key = "toy/tiny/eager-fp32/weights/cpu#load.pt"
+    without = replace(CATALOGUE, cores={"toy": replace(CATALOGUE.cores["toy"], missing=lambda: missing)})
+    assert owed(without, Selection(), [key], set(), {}) == ([(key, said)] if said else [])
+
+
+def test_weights_do_not_wait_for_a_variant() -> None:
+    variants = {"onnx": replace(CATALOGUE.variants["eager-fp32"], name="onnx", missing=lambda device: "no onnx")}
+    key = "toy/tiny/eager-fp32/weights/cpu#load.pt"
+    assert owed(replace(CATALOGUE, variants=variants), Selection(), [key], set(), {}) == []
