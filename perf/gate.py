@@ -56,12 +56,11 @@ class Gate:
             CoregateError: a baseline file is damaged, or what the run is to write cannot be written.
         """
         storage = _storage(run, plain)
-        comparing = bool(run.options.compare) or run.options.require_baseline
-        baseline = _chosen(storage, run.options.compare) if comparing else []
+        baseline = _chosen(storage, run.options.compare) if run.options.comparing else []
         gate = cls(run, plain, baseline, Ratchet.open(run), again)
         check_outputs(run.options, plain, storage)
         keep_going(plain, gate.problems)
-        run.controls.wanted = bool(comparing or plain.save or plain.autosave or plain.json)
+        run.controls.wanted = bool(run.options.comparing or plain.save or plain.autosave or plain.json)
         plain.storage, plain.machine_id = storage, run.machine_class
         if run.options.compare and gate.baseline:
             plain.compared_mapping = storage.newest(gate.baseline[-1].path)
@@ -76,15 +75,11 @@ class Gate:
         """Cases that this machine could run with more installed or attached."""
         return [skip for skip in self.run.not_run if skip.lacking]
 
-    @property
-    def comparing(self) -> bool:
-        return bool(self.run.options.compare) or self.run.options.require_baseline
-
     def finish(self, status: int) -> int:
         """Judge, and write what was asked for: the exit status, where pytest's own is `status`. Who interrupts a run,
         before or while it finishes, does not wait for suspects to be measured again."""
         self.run.give_up()
-        if self.comparing and self.baseline:
+        if self.run.options.comparing and self.baseline:
             looks = self.run.options.confirm if status != BROKEN_OFF else 0
             self.judged = judge(self.run, self.baseline, self.again, looks, self.interrupts)
         self._write()
@@ -116,7 +111,7 @@ class Gate:
             return 1
         if self.run.options.strict_catalogue and self._lacking:
             return 1
-        nothing = bool(self.run.options.compare) and not self.run.rows
+        nothing = self.run.options.comparing and not self.run.rows
         if self.problems or nothing or self._all_incomparable():
             return USAGE
         return UNDECIDED if undecided(self.verdicts) and self.run.options.inconclusive == "fail" else status
@@ -180,7 +175,7 @@ class Gate:
         return bool(self.verdicts) and all(found.word is Word.INCOMPARABLE for found in self.verdicts)
 
     def _baseline_words(self, tell: Teller) -> list[str]:
-        if not self.comparing:
+        if not self.run.options.comparing:
             return []
         folder = self.run.options.baselines / self.run.machine_class
         if not self.baseline:

@@ -71,6 +71,11 @@ class Options:
         return Selection(presets=("*",), devices=self.selection.devices, matrix="full")
 
     @property
+    def comparing(self) -> bool:
+        """Whether this run is to be laid beside accepted ones."""
+        return bool(self.compare) or self.require_baseline
+
+    @property
     def active(self) -> bool:
         return bool(self.core_folders)
 
@@ -123,7 +128,7 @@ def _add_verdicts(group: pytest.OptionGroup) -> None:
         default="fail",
         help="exit status where nothing is worse and something could not be told: 6 (default), or 0",
     )
-    group.addoption("--require-baseline", action="store_true", help="fail where this machine class has no baseline")
+    group.addoption("--require-baseline", action="store_true", help="compare, and fail where there is no baseline")
     group.addoption(
         "--strict-catalogue", action="store_true", help="fail where a case cannot run for want of a package or a device"
     )
@@ -146,17 +151,22 @@ def read_options(config: pytest.Config) -> Options:
         CoregateError: a value that means nothing, or a comparison that could not be.
     """
     options = _read(config)
-    if options.active and options.compare:
-        _refuse_silence(config.option)
+    if options.active:
+        _refuse_silence(options, config.option)
     return options
 
 
-def _refuse_silence(option: argparse.Namespace) -> None:
+def _refuse_silence(options: Options, given: argparse.Namespace) -> None:
     """pytest-benchmark passes in silence where nothing was measured; a comparison that cannot be is a usage error."""
-    if getattr(option, "dist", "no") != "no":
-        raise CoregateError("--benchmark-compare under xdist measures nothing: run it without -n")
-    if option.benchmark_disable or option.benchmark_skip:
-        raise CoregateError("--benchmark-compare with benchmarks off measures nothing: drop --benchmark-disable/-skip")
+    if options.compare == "":
+        raise CoregateError("--benchmark-compare= names no run: give a run's number, or no = to compare with all")
+    if not options.comparing:
+        return
+    asked = "--benchmark-compare" if options.compare else "--require-baseline"
+    if getattr(given, "dist", "no") != "no":
+        raise CoregateError(f"{asked} under xdist measures nothing: run it without -n")
+    if given.benchmark_disable or given.benchmark_skip:
+        raise CoregateError(f"{asked} with benchmarks off measures nothing: drop --benchmark-disable/-skip")
 
 
 def _read(config: pytest.Config) -> Options:

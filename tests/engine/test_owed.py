@@ -84,3 +84,25 @@ def test_what_is_wrong_is_not_missing_as_well(project: Project) -> None:
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"wrong: {KEY}: not at parity: *"])
     result.stdout.no_fnmatch_line("missing: *")
+
+
+@pytest.mark.parametrize("arguments", [("-n", "2"), ("--benchmark-disable",), ("--benchmark-skip",)])
+def test_a_required_comparison_that_cannot_be_is_a_usage_error(project: Project, arguments: tuple[str, ...]) -> None:
+    result = run(project, "latency", "--require-baseline", *arguments)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --require-baseline * measures nothing: *"])
+
+
+def test_a_comparison_with_an_empty_name_is_a_usage_error(project: Project) -> None:
+    result = run(project, "latency", "--benchmark-compare=")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --benchmark-compare= names no run: *"])
+
+
+@pytest.mark.parametrize("mark", ["parity", "graphbreaks"])
+def test_a_required_comparison_of_what_is_not_timed_is_no_pass(project: Project, mark: str) -> None:
+    variant(project)
+    baseline(project, KEY)
+    result = run(project, mark, "--require-baseline")
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["no case was timed: nothing was compared.*"])
