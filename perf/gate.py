@@ -32,6 +32,7 @@ from perf.store.benchmark_storage import Storage
 
 DEFAULT_STORAGE = "file://./.benchmarks"
 BROKEN_OFF, USAGE, UNDECIDED = 2, CoregateError.exit_code, 6
+NOT_COMPARED = frozenset({Word.NEW, Word.INCOMPARABLE})
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Gate:
         if self.run.options.strict_catalogue and self._lacking:
             return 1
         nothing = self.run.options.comparing and not self.run.rows
-        if self.problems or nothing or self._all_incomparable():
+        if self.problems or nothing or self._unanswered:
             return USAGE
         return UNDECIDED if undecided(self.verdicts) and self.run.options.inconclusive == "fail" else status
 
@@ -171,24 +172,34 @@ class Gate:
             return []
         return [f"--strict-catalogue: {plural(len(self._lacking), 'case')} could not run for want of something: failed"]
 
-    def _all_incomparable(self) -> bool:
-        return bool(self.verdicts) and all(found.word is Word.INCOMPARABLE for found in self.verdicts)
+    @property
+    def _none_compared(self) -> bool:
+        """Cases were measured, and the baseline has nothing to lay beside any of them."""
+        return bool(self.run.rows and self.baseline) and {found.word for found in self.verdicts} <= NOT_COMPARED
+
+    @property
+    def _unanswered(self) -> bool:
+        """All is new where a comparison was required; what is new otherwise is accepted later. Another workload is
+        never that."""
+        incomparable = any(found.word is Word.INCOMPARABLE for found in self.verdicts)
+        return self._none_compared and (incomparable or self.run.options.require_baseline)
 
     def _baseline_words(self, tell: Teller) -> list[str]:
         if not self.run.options.comparing:
             return []
-        folder = self.run.options.baselines / self.run.machine_class
+        folder = _short(self.plain.storage.path / self.run.machine_class, self.run.options.root)
+        record = f"Record one: pytest --benchmark-save=NAME (into {folder})"
         if not self.baseline:
-            return [
-                f"no baseline for machine class {self.run.machine_class}: nothing was compared.",
-                f"Record one: pytest --benchmark-save=NAME (into {_short(folder, self.run.options.root)})",
-            ]
+            return [f"no baseline for machine class {self.run.machine_class}: nothing was compared.", record]
         if not self.run.rows and not self.run.left_out:
             return [
                 "no case was timed: nothing was compared. Run the latency suite: pytest perf/suites --benchmark-compare"
             ]
+        runs = f"{plural(len(self.baseline), 'accepted run')} in {folder}"
+        if self._none_compared:
+            return [f"not one case was compared: {runs} of none of them, or of another workload.", record]
         return [
-            f"compared with {plural(len(self.baseline), 'accepted run')} in {_short(folder, self.run.options.root)}",
+            f"compared with {runs}",
             *filter(None, [self.judged.machine and f"the machine moved: control {self.judged.machine}"]),
             *tell("drift", list(starmap(Told, self.judged.drifts))),
         ]
@@ -226,4 +237,5 @@ def _chosen(storage: Storage, compare: str | bool | None) -> list[Run]:
 
 
 def _short(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    """As seen from `root`. `path` is resolved."""
+    return str(path.relative_to(root.resolve())) if path.is_relative_to(root.resolve()) else str(path)

@@ -106,3 +106,47 @@ def test_a_required_comparison_of_what_is_not_timed_is_no_pass(project: Project,
     result = run(project, mark, "--require-baseline")
     assert result.ret == 4
     result.stdout.fnmatch_lines(["no case was timed: nothing was compared.*"])
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked", "status"),
+    [
+        ((), ("--benchmark-compare", "--require-baseline"), 4),
+        ((), ("--require-baseline",), 4),
+        ((), ("--benchmark-compare",), 0),
+        (("other/tiny/mine/b5/cuda",), ("--require-baseline",), 4),
+    ],
+)
+def test_where_a_baseline_is_required_not_all_is_new(
+    project: Project, kept: tuple[str, ...], asked: tuple[str, ...], status: int
+) -> None:
+    variant(project)
+    baseline(project, *kept)
+    result = run(project, "latency", *asked)
+    assert result.ret == status
+    result.stdout.fnmatch_lines(["* new", "not one case was compared: 1 accepted run in perf/baselines/* of none of *"])
+    result.stdout.no_fnmatch_line("compared with *")
+
+
+def test_one_case_that_is_compared_answers_for_the_new_ones(project: Project) -> None:
+    assert project.time("--benchmark-save=first").ret == 0
+    result = project.time("--require-baseline", "--shape", "b*", "--inconclusive=pass", "--benchmark-max-time=0.2")
+    result.stdout.fnmatch_lines(["* new*", "compared with 1 accepted run in perf/baselines/*"])
+    assert result.ret != 4
+
+
+def test_new_metrics_do_not_hide_that_all_workloads_are_others(project: Project) -> None:
+    """The hand-made run is of workload `w`, and has a latency alone: this run's other metrics are new."""
+    variant(project)
+    baseline(project, KEY)
+    result = run(project, "latency", "--benchmark-compare")
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["*incomparable*", "not one case was compared: 1 accepted run in *"])
+
+
+def test_the_words_name_the_storage_that_was_chosen(project: Project) -> None:
+    chosen = "--benchmark-storage=elsewhere"
+    result = project.time(chosen, "--benchmark-compare")
+    result.stdout.fnmatch_lines(["Record one: * (into elsewhere/*)"])
+    assert project.time(chosen, "--benchmark-save=first").ret == 0
+    project.time(chosen, "--benchmark-compare").stdout.fnmatch_lines(["compared with 1 accepted run in elsewhere/*"])
