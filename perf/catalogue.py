@@ -16,9 +16,9 @@ from typing import Any
 from perf.contract import Case, Core, Skip, Variant
 from perf.covering import chosen
 from perf.errors import CoregateError
+from perf.names import check_names
 
 DEVICES = ("cpu", "cuda")
-
 OWN_VARIANTS = Path(__file__).parent / "variants"
 DEFAULT_PRESET = {"cpu": "tiny", "cuda": "full"}
 
@@ -55,8 +55,7 @@ class Selection:
         if len(parts) == 5:
             return self.covers(Case.parse(key))
         core, preset, device, _ = parts
-        default = replace(self, variants=(), shapes=())
-        return default.covers(Case(core, preset, "", "", device))
+        return replace(self, variants=(), shapes=()).covers(Case(core, preset, "", "", device))
 
     def covers(self, case: Case) -> bool:
         """Whether this selection, at full matrix, could have asked for `case`, in the catalogue or gone from it."""
@@ -73,12 +72,13 @@ def discover(core_folders: Iterable[Path], variant_folders: Iterable[Path], root
     """Import every file of the folders and collect its `CORES` / `VARIANTS`.
 
     Raises:
-        CoregateError: a folder is absent, a file does not import or lacks the constant, or a name comes twice.
+        CoregateError: a folder is absent, a file does not import or lacks the constant, a name is none or comes twice.
     """
     cores = collect(core_folders, "CORES", root)
     variants = collect(
         [OWN_VARIANTS, *variant_folders], "VARIANTS", root, lambda variant, stem: replace(variant, family=stem)
     )
+    check_names(cores.values(), variants.values())
     return Catalogue(cores, variants)
 
 

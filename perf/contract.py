@@ -114,8 +114,8 @@ class Core:
     `unsupported` maps a shell pattern over variant names to the honest reason it cannot run this core (a skip);
     `"quant-*@cpu"` holds on that device alone.
     `impure`, where set, says why the core is not one graph (text handling, random numbers): breaks are then reported
-    and not failed, and nothing is exported. `budgets` overrides a metric's default budget: {"latency_s": 0.10}.
-    `missing()` is None where the core can be built, else what is missing (a library) and the command that brings it.
+    and not failed, and nothing is exported. `budgets` overrides a metric's own: {"latency_s": 0.10}; math.inf is none.
+    `missing()` is None where the core can be built, else what is missing and the command that brings it.
     """
 
     name: str

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from perf.budgets import check_budgets
 from perf.contract import Case, Skip
-from perf.judge.verdict import BUDGETS
+from perf.errors import CoregateError
 from perf.measure.device import free_heap
 from perf.modules import is_large
 from perf.session import Session
@@ -50,11 +51,11 @@ def read_budgets(run: Session, items: Iterable[pytest.Item]) -> None:
     """
     for item in items:
         mark = item.get_closest_marker("perf_budget")
-        for metric, budget in (mark.kwargs if mark else {}).items():
-            if metric not in BUDGETS or not isinstance(budget, int | float) or not 0 <= budget < 10:
-                asked = f"{item.nodeid}: perf_budget({metric}={budget!r})"
-                raise pytest.UsageError(f"{asked}: a share such as 0.1 is wanted, of one of {', '.join(BUDGETS)}")
         if mark:
+            try:
+                check_budgets(mark.kwargs, f"{item.nodeid}: perf_budget")
+            except CoregateError as error:
+                raise pytest.UsageError(str(error)) from None
             run.budgets[key_of(item)] = mark.kwargs
 
 

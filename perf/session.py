@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from perf import fresh
+from perf.budgets import check_budgets
 from perf.catalogue import DEVICES, Catalogue, discover, expand, select
 from perf.check.graph_report import GraphReport
 from perf.check.parity import Parity
@@ -73,8 +74,8 @@ class Session:
         """Discover and expand. `ledger` is one that was opened before, where there is one.
 
         Raises:
-            CoregateError: a core or variant file is broken, a name is unknown, or a CUDA device is asked for and there
-                is none.
+            CoregateError: a core or variant file is broken, a budget is none, a name is unknown, or a CUDA device is
+                asked for and there is none.
         """
         patterns = (available_device(),) if options.default_device else options.selection.devices
         devices = tuple(select(DEVICES, patterns)) or patterns
@@ -86,6 +87,8 @@ class Session:
         ledger = ledger or Ledger()
         with ledger.span("importing"):
             found = discover(options.core_folders, options.variant_folders, options.root)
+        for core in found.cores.values():
+            check_budgets(core.budgets, f"core {core.name}: budgets")
         catalogue = with_weights(found, options.weights, options.weights_module, options.selection.presets)
         cases, skips = expand(catalogue, options.selection)
         workbench = Workbench(catalogue, options.seed, options.cache, options.root, ledger)

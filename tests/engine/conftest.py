@@ -40,11 +40,11 @@ CORES = [
         outputs=("y",),
         work=lambda shape: Work("rows", shape["batch"]),
         dynamic={{"x": {{0: Axis("batch", 2, 64)}}}},
-        budgets={{"cpu_s": 1e6, "host_instructions": 1e6, "rss_peak_bytes": 1e6}},  # these tests plant in the latency
+        budgets=dict.fromkeys(("cpu_s", "host_instructions", "rss_peak_bytes"), float("inf")),
     )
 ]
 """
-
+"""Its budgets leave the latency alone: that is where these tests plant."""
 
 ALONE = """
     \"\"\"Other tests may run beside this one: no time here is called disturbed.\"\"\"

@@ -12,6 +12,7 @@ from perf.catalogue import Catalogue, Selection, discover, expand
 from perf.catalogue import keys as every_key
 from perf.contract import Case, Core, Preset, Shape, Variant, Work
 from perf.errors import CoregateError
+from perf.names import check_names
 from perf.subjects import graph_subjects
 
 
@@ -168,6 +169,63 @@ def test_a_name_that_comes_twice_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "double_cores", "b.py", text)
     with pytest.raises(CoregateError, match=r"'same' stands in .*a\.py and in .*b\.py"):
         discover([tmp_path / "double_cores"], [], tmp_path)
+
+
+NAMES_OF_NOTHING = ["a/b", "a#b", "", "*", "a b", "a@cpu", "a=b", "-a", ".", "..", "a[1]", "a?", "a\n"]
+SHAPED = """
+from dataclasses import replace
+from perf.contract import Core, Preset, Shape, Work
+
+def core(name="c", preset="p", shapes=("s",)):
+    made = Preset(lambda: None, lambda shape, seed: {{}}, tuple(Shape(shape, {{}}) for shape in shapes))
+    return Core(name, "s", "here", {{preset: made}}, ("y",), lambda shape: Work("", 1))
+
+CORES = [core({given})]
+"""
+
+
+def named(tmp_path: Path, given: str) -> None:
+    folder = f"named_{abs(hash(given))}"  # Python keeps modules by name
+    write(tmp_path / folder, "a.py", SHAPED.format(given=given))
+    discover([tmp_path / folder], [], tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES_OF_NOTHING)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("name={!r}", "core {!r}: a name is letters"),
+        ("preset={!r}", "core c: preset {!r}: a name is letters"),
+        ("shapes=('s', {!r})", "core c, preset p: shape {!r}: a name is letters"),
+    ],
+)
+def test_what_cannot_stand_in_a_key_is_no_name(tmp_path: Path, given: str, said: str, name: str) -> None:
+    with pytest.raises(CoregateError) as raised:
+        named(tmp_path, given.format(name))
+    assert str(raised.value).startswith(said.format(name))
+
+
+@pytest.mark.parametrize("name", NAMES_OF_NOTHING)
+def test_nor_does_it_name_a_variant(name: str) -> None:
+    with pytest.raises(CoregateError) as raised:
+        check_names([core("one")], [variant("eager"), variant(name)])
+    assert str(raised.value).startswith(f"variant {name!r}: a name is letters")
+
+
+@pytest.mark.parametrize("name", ["a", "1", "512px-b2", "a.b", "a_b", "int8+fp16", "_a", "größe"])
+def test_what_can_stand_in_a_key_is_a_name(tmp_path: Path, name: str) -> None:
+    named(tmp_path, f"{name!r}, {name!r}, ({name!r},)")
+    check_names([], [variant(name)])
+
+
+def test_two_shapes_of_one_name_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CoregateError, match=r"core c, preset p: shape 's' is there twice: .*rename one"):
+        named(tmp_path, "shapes=('s', 't', 's')")
+
+
+def test_a_shape_is_not_called_what_weights_are_kept_under(tmp_path: Path) -> None:
+    with pytest.raises(CoregateError, match="core c: shape 'weights' is what reading weights is kept under"):
+        named(tmp_path, "shapes=('weights',)")
 
 
 def test_no_folder_is_an_error(tmp_path: Path) -> None:

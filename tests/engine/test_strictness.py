@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
+
+from perf.budgets import check_budgets
+from perf.errors import CoregateError
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -107,11 +112,29 @@ def test_a_tests_own_budget_is_the_one_that_is_judged_by(project: Project) -> No
     result.stdout.fnmatch_lines([f"regressed: {KEY}: latency_s +*over a budget of +900%*"])
 
 
-@pytest.mark.parametrize("budget", ["speed=0.1", "latency_s=-1", "latency_s='5%'"])
+@pytest.mark.parametrize("budget", ["speed=0.1", "latency_s=-1", "latency_s='5%'", "latency_s=float('nan')"])
 def test_a_budget_of_nothing_known_is_a_usage_error(project: Project, budget: str) -> None:
     result = own(project, budget)
     assert result.ret == 4
     result.stderr.fnmatch_lines(["ERROR: test_own.py::test_latency*: perf_budget(*): a share such as 0.1 is wanted, *"])
+
+
+@pytest.mark.parametrize(
+    "budgets",
+    ["{'latency': 0.5}", "{'latency_s': '5%'}", "{'latency_s': float('nan')}", "{'cpu_s': -1}", "{'cpu_s': 15}"],
+)
+def test_a_cores_budget_of_nothing_known_is_a_usage_error(project: Project, budgets: str) -> None:
+    text = (project.path / "mycores/toy.py").read_text()
+    project.write("mycores/toy.py", text.replace("budgets=dict.fromkeys(", f"budgets={budgets} or dict.fromkeys("))
+    result = project.time()
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: core toy: budgets(*): a share such as 0.1 is wanted, *"])
+
+
+@pytest.mark.parametrize(("budget", "right"), [(0, True), (9.9, True), (math.inf, True), (10, False), (True, False)])
+def test_what_a_budget_is(budget: float, right: bool) -> None:
+    with nullcontext() if right else pytest.raises(CoregateError, match=r"a share such as 0\.1 is wanted"):
+        check_budgets({"latency_s": budget}, "budgets")
 
 
 def test_the_report_has_the_terminals_tables(project: Project) -> None:
