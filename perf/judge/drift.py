@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perf.judge.noise import History, log_values
+from perf.judge.noise import History, change, log_values
 
 TREND_LEVEL = 0.02
 """Two-sided level of Mann's test; five values in perfect order reach 1/60."""
@@ -37,18 +37,18 @@ class Drift:
     @property
     def from_oldest(self) -> float:
         """Relative change of the new run from the oldest accepted one (0.2: 20 % slower)."""
-        return math.expm1(self.logs[-1] - self.logs[0])
+        return change(self.logs[-1] - self.logs[0])
 
     @property
     def from_newest(self) -> float:
-        return math.expm1(self.logs[-1] - self.logs[-2])
+        return change(self.logs[-1] - self.logs[-2])
 
     @property
     def per_run(self) -> float:
         """The median relative step over all pairs of runs (Theil–Sen)."""
         from scipy import stats
 
-        return math.expm1(float(stats.theilslopes(self.logs, np.arange(len(self.logs))).slope))
+        return change(float(stats.theilslopes(self.logs, np.arange(len(self.logs))).slope))
 
     @property
     def chance(self) -> float:
@@ -76,7 +76,7 @@ def drift_line(found: Drift, budget: float) -> str:
     """One line where the new run is further than `budget` (0.05 is 5 %) from the oldest accepted run, on logs in either
     direction; else "".
     """
-    if abs(math.log1p(found.from_oldest)) <= math.log1p(budget):
+    if abs(found.logs[-1] - found.logs[0]) <= math.log1p(budget):
         return ""
     oldest, newest = f"{found.from_oldest:+.1%}", f"{found.from_newest:+.1%}"
     kind = f"a trend of {found.per_run:+.1%} a run" if found.is_trend else "no steady trend"

@@ -121,7 +121,12 @@ def smallest_visible_change(noise: Noise, level: float, power: float = 0.8) -> f
     probability `power`, which is above 0.5. It is a prediction for this baseline: its scale's uncertainty is in it.
     """
     seen = bound(noise, level) + bound(noise, 1 - power)
-    return math.expm1(seen) if seen < 700 else math.inf
+    return change(seen)
+
+
+def change(difference: float) -> float:
+    """The relative change (0.05 is 5 %) that a difference on natural logs is; infinite where no float holds it."""
+    return math.expm1(difference) if difference < 700 else math.inf
 
 
 def log_values(values: float | History, name: Hashable) -> Array:

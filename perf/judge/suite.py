@@ -30,7 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perf.disturbance import DEVICE
-from perf.judge.noise import PROVISIONAL, SHARED, Array, Noise, bound, log_values, smallest_visible_change
+from perf.judge.noise import PROVISIONAL, SHARED, Array, Noise, bound, change, log_values, smallest_visible_change
 from perf.outcome import Word
 
 SUITE_LEVEL = 0.01
@@ -133,7 +133,7 @@ def _word(distances: Array, noise: Noise, budget: float, level: float, shared: f
 
 def _values(distances: Array) -> str:
     """`+8.3%`, and after re-measuring `+8.3%, again +0.2%, +0.1%`."""
-    first, *again = (f"{math.expm1(distance):+.1%}" for distance in distances)
+    first, *again = (f"{change(distance):+.1%}" for distance in distances)
     return f"{first}, again {', '.join(again)}" if again else first
 
 

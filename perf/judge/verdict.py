@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from perf.judge.drift import drift, drift_line
-from perf.judge.noise import PROVISIONAL, Noise, estimate
+from perf.judge.noise import PROVISIONAL, Noise, change, estimate
 from perf.judge.suite import is_hidden, is_suspect, judge_value, per_test_level, shared_variance
 from perf.outcome import LATENCY, Row, Verdict, Word
 
@@ -191,7 +191,7 @@ def _provisional(pair: Beside, again: Sequence[float]) -> Verdict:
     word = Word.REGRESSED if found[0] > 0 else Word.IMPROVED
     nearest = min(math.copysign(1, found[0]) * value for value in found)
     apart = max(math.log1p(pair.budget), _range(found), _range(list(map(math.log, pair.history))))
-    said = f"again {', '.join(f'{math.expm1(value):+.1%}' for value in found[1:])}" if again else ""
+    said = f"again {', '.join(f'{change(value):+.1%}' for value in found[1:])}" if again else ""
     return pair.verdict(word if nearest > apart else Word.INCONCLUSIVE, "; ".join(filter(None, [said, note])))
 
 

@@ -196,3 +196,27 @@ def test_a_metric_that_was_there_and_is_not_measured_now_is_told(
     found = [verdict for verdict in judge([row(1.0)], accepted) if verdict.metric != "latency_s"]
     assert [(verdict.metric, verdict.word) for verdict in found] == [(name, Word.INCONCLUSIVE) for name in unseen]
     assert all("was not measured this time" in verdict.note for verdict in found)
+
+
+@pytest.mark.parametrize(
+    ("accepted_s", "word", "said"), [(5e-324, Word.REGRESSED, "+inf%"), (1e308, Word.IMPROVED, "-100.0%")]
+)
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_values_at_the_ends_of_what_a_float_holds_are_judged(
+    accepted_s: float, word: Word, said: str, count: int
+) -> None:
+    """0.01 / 5e-324 is e to the 740, which no float holds; 0.01 / 1e308 is 1e-310, a change of -1 in all digits."""
+    comparison = compare([row(0.01)], runs(*[accepted_s] * count), {})
+    (found,) = comparison.verdicts({("k", "latency_s"): [0.01, 0.01]})
+    assert found.word is word
+    assert said in found.note
+    expected = f"{said} since the oldest of 5 accepted runs, {said} since the newest; no steady trend"
+    assert comparison.drifts() == ([("k", "latency_s", expected)] if count == 5 else [])
+
+
+def test_an_accepted_run_at_either_end_leaves_no_case_without_a_word() -> None:
+    comparison = compare([row(0.01)], runs(5e-324, 1e308, 0.01, 0.01, 0.01), {})
+    (found,) = comparison.verdicts({})
+    assert found.word in set(Word)
+    ((_, _, line),) = comparison.drifts()
+    assert line.startswith("+inf% since the oldest of 5 accepted runs, +0.0% since the newest")
