@@ -75,6 +75,12 @@ def span(ratios: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def shares(values: Sequence[float]) -> str:
+    """`90%`, or `82% to 89%`."""
+    low, high = f"{min(values):.0%}", f"{max(values):.0%}"
+    return low if low == high else f"{low} to {high}"
+
+
 def _keys(reading: Reading, pattern: str) -> list[str]:
     try:
         return reading.keys(pattern)

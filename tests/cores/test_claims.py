@@ -111,6 +111,9 @@ def test_c3_a_difference_beyond_what_is_resolved_is_no_longer_hidden(
         row("flux-clip/tiny/inductor-default/t/cpu", 9.0, notes),  # another shape are no other way to compile
     ]
     assert answer("C3", rows).finding is finding
+    half = row("flux-clip/tiny/inductor-reduce_overhead-bf16/s/cpu", 18.0, notes)
+    third = row("flux-clip/tiny/inductor-max_autotune-bf16/s/cpu", 9.0, notes)
+    assert answer("C3", [*rows, half, third]).figure.startswith("3 ways lie within 100.0%")  # those of bfloat16
 
 
 @pytest.mark.parametrize(("mapped_s", "finding"), [(0.125, Finding.HOLDS), (0.5, Finding.FAILS)])
