@@ -20,7 +20,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from signal import SIGTERM
 from threading import Thread
-from time import perf_counter
+from time import perf_counter, sleep
 from types import ModuleType
 
 from perf.children import killed_by
@@ -40,7 +40,7 @@ SHARE, SMALL = 0.85, 0.05
 """Of a device's memory, the share that large presets may fill together: the rest is for the small ones beside them. And
 of that, up to which a preset is small, and waits for none."""
 
-GRACE_S = 2.0
+GRACE_S, POLL_S = 2.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,14 @@ class Precompiler:
             self.stop()
 
     def _end(self) -> str:
-        """How the one that broke the pool ended, which ends the others by SIGTERM."""
-        codes = [child.exitcode or 0 for child in self._own]
-        return next((f"was {killed_by(-code)}" for code in codes if code < 0 and -code != SIGTERM), "ended")
+        """How the one that broke the pool ended, which ends the others by SIGTERM. A thread of the pool's collects
+        them, and has their statuses when it has."""
+        until, first = perf_counter() + GRACE_S, None
+        while first is None and perf_counter() < until:
+            codes = [child.exitcode for child in self._own]
+            first = next((code for code in codes if code not in (None, 0, -SIGTERM)), 0 if None not in codes else None)
+            sleep(POLL_S)
+        return f"was {killed_by(-first)}" if first and first < 0 else "ended"
 
     def stop(self) -> None:
         """At once, whatever is being compiled: else the pool would wait for it."""

@@ -40,7 +40,7 @@ def test_a_folder_that_is_a_file_is_refused_before_anything_is_measured(project:
     (project.path / "out").write_text("a file where a folder should be")
     result = project.time(option)
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["ERROR: cannot write out/*: name a folder that can be written"])
+    result.stderr.fnmatch_lines(["ERROR: cannot write out: File exists: name a folder that can be written"])
     result.stdout.no_fnmatch_line("*passed*")
 
 

@@ -51,7 +51,7 @@ def test_a_folder_that_cannot_be_made_is_a_usage_error_before_anything_is_measur
     project.write("traces", "a file")
     result = project.time("--traces=traces")
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["ERROR: cannot write traces/*: *: name a folder that can be written"])
+    result.stderr.fnmatch_lines(["ERROR: cannot write traces: *: name a folder that can be written"])
 
 
 def test_each_timed_case_leaves_its_trace(project: Project) -> None:
