@@ -92,7 +92,7 @@ test-cores:
 test-parity:
 	$(BIN)/python -m pytest -q tests/parity tests/placement $(addprefix --variant ,$(TEST_VARIANTS))
 test-graphs:
-	$(BIN)/python -m pytest -q tests/graphbreaks tests/recompiles
+	$(BIN)/python -m pytest -q tests/graphbreaks
 test-inductor:
 	$(BIN)/python -m pytest -q tests/parity --variant inductor-default $(addprefix --core ,$(INDUCTOR_CORES))
 
