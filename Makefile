@@ -16,7 +16,7 @@ EXTRAS ?= onnx,gpu,serve,quant,cores,study,dev
 BENCH ?= --core deeplabv3
 NIGHTLY ?=
 DEVICE ?= --device cuda
-COLD ?= $(or $(NIGHTLY),--core deeplabv3 --core flux-clip --variant eager-bf16 --variant inductor-default-bf16)
+COLD ?= $(if $(NIGHTLY),,--core deeplabv3 --core flux-clip --variant eager-bf16 --variant inductor-default-bf16)
 PRECOMPILE ?= $(shell expr $$(env -u OMP_NUM_THREADS nproc) / 2)
 VENV_FLAGS ?=
 TEST_VARIANTS ?= eager-fp32 eager-bf16 aot_eager onnx-cpu-fp32
@@ -62,17 +62,16 @@ bench: env
 	$(BIN)/python -m pytest $(BENCH)
 
 # Everything that a night is for: what is wrong, not whole, slower or gone fails it; .ci/night has how. Each cold start takes
-# three processes that compile anew, so there are a few (COLD), unless NIGHTLY chooses; none with COLD=, or where NIGHTLY
-# leaves none. It is interrupted after LIMIT, and its cold starts after COLD_LIMIT.
+# three processes that compile anew, so there are a few (COLD), and none where NIGHTLY chooses cases and COLD does not. It is
+# interrupted after LIMIT, and its cold starts after COLD_LIMIT.
 LIMIT ?= 45m
-COLD_LIMIT ?= 10m
+COLD_LIMIT ?= 15m
 nightly: export DEVICE := $(DEVICE)
 nightly: export PRECOMPILE := $(PRECOMPILE)
 nightly: export NIGHTLY := $(NIGHTLY)
 nightly: export LIMIT := $(LIMIT)
 nightly: export COLD := $(COLD)
 nightly: export COLD_LIMIT := $(COLD_LIMIT)
-nightly: export COLD_IS_NIGHTLYS := $(and $(NIGHTLY),$(filter file,$(origin COLD)))
 nightly: env
 	@$(SHELL) .ci/night $(BIN)/python
 

@@ -25,7 +25,8 @@ def run(
     command: Sequence[str], scratch: Path, folder: Path | None = None, variables: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Wait for `command`, started in `folder` with `variables` beside this process's own. Who breaks off ends what it
-    has started as well. `scratch` is a folder of the caller's, removed here only where the caller is killed."""
+    has started as well. `scratch` is a folder of the caller's, removed here only where the caller is killed, or breaks
+    off what does not end by itself."""
     pipe, (read, write) = subprocess.PIPE, os.pipe()
     with os.fdopen(write, "wb", buffering=0) as line:
         try:

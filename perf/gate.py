@@ -64,7 +64,7 @@ class Gate:
         run.controls.wanted = bool(run.options.comparing or plain.save or plain.autosave or plain.json)
         plain.storage, plain.machine_id = storage, run.machine_class
         if run.options.compare and gate.baseline:
-            plain.compared_mapping = storage.newest(gate.baseline[-1].path)
+            plain.compared_mapping = storage.newest([accepted.path for accepted in gate.baseline])
         return gate
 
     @property
@@ -188,7 +188,7 @@ class Gate:
         if not self.run.options.comparing:
             return []
         folder = _short(self.plain.storage.path / self.run.machine_class, self.run.options.root)
-        record = f"Record one: pytest --benchmark-save=NAME (into {folder})"
+        record = f"Record one: the same command with --benchmark-save=NAME (into {folder})"
         if not self.baseline:
             return [f"no baseline for machine class {self.run.machine_class}: nothing was compared.", record]
         if not self.run.rows and not self.run.left_out:

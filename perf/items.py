@@ -118,8 +118,10 @@ def key_of(item: pytest.Item) -> str:
     given = _given(item)
     if "load_subject" in given:
         return str(given["load_subject"].key)
-    key = str(given["case"].key) if "case" in given else ""
-    return key + next((f"#{mark}" for mark in ("coldstart", "warmup") if item.get_closest_marker(mark)), "")
+    if "case" not in given:
+        return ""
+    kind = next((f"#{mark}" for mark in ("coldstart", "warmup") if item.get_closest_marker(mark)), "")
+    return f"{given['case'].key}{kind}"
 
 
 def _given(item: pytest.Item) -> dict[str, Any]:

@@ -27,25 +27,34 @@ def check_outputs(options: Options, plain: Any, storage: Storage) -> None:
         storage.check_writable()
     if options.traces:
         check_writable(options.traces)
+    if plain.json:
+        _check_opened("--benchmark-json", plain.json)
     for option, path in (
-        ("--benchmark-json", plain.json),
         ("--report", options.report),
         ("--graph-report", options.graph_report),
         ("--placement-report", options.placement_report),
         ("--accept-counters", options.baselines / "counters.json" if options.accept_counters else None),
     ):
         if path:
-            _check_file(option, path)
+            _check_replaced(option, path)
 
 
-def _check_file(option: str, path: Path) -> None:
-    """pytest-benchmark opens its file, which may be a device; its folder is made here, as those of the others are."""
+def _check_opened(option: str, path: Path) -> None:
+    """pytest-benchmark opens its file, which may be a device."""
     if path.is_dir():
         raise CoregateError(f"{option}: {path} is a folder: name a file in it")
     if not path.exists():
         check_writable(path.parent)
     elif not os.access(path, os.W_OK):
         raise CoregateError(f"{option}: {path} cannot be written: change its permissions, or name another file")
+
+
+def _check_replaced(option: str, path: Path) -> None:
+    """Ours are written beside it, and renamed."""
+    if path.exists() and not path.is_file():
+        what = "a folder: name a file in it" if path.is_dir() else "no file that could be replaced: name another"
+        raise CoregateError(f"{option}: {path} is {what}")
+    check_writable(path.parent)
 
 
 def keep_going(plain: Any, problems: list[str]) -> None:

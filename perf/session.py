@@ -210,6 +210,11 @@ class Session:
         core, _, variant, shape = self.workbench.describe(case)
         return workload(core, variant, shape, self.workbench.timed_inputs(case))
 
+    def time_controls(self, device: str) -> None:
+        """Before what is timed on `device`; all but the first call do nothing."""
+        with self.workbench.ledger.span("controls"):
+            self.controls.start(device)
+
     def timed_controls(self) -> dict[str, float]:
         """Seconds by control, of this run; they are timed once more when this is first asked, beside no compiler."""
         self.give_up()

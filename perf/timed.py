@@ -44,8 +44,7 @@ def time_case(run: Session, case: Case, benchmark: Any) -> str:
     benchmark.fullname, benchmark.name = case.key, case.key
     benchmark.group = f"{case.core}/{case.preset}/{case.shape}/{case.device}"
     watch = CardWatch(open_card(case.device))
-    with run.workbench.ledger.span("controls"):
-        run.controls.start(case.device)
+    run.time_controls(case.device)
     processor = ProcessorWatch()
     with run.workbench.ledger.span("sampling"):
         rounds = _sample(run, case, benchmark, watch)
@@ -152,6 +151,7 @@ def start_cold(run: Session, case: Case, benchmark: Any) -> str:
     if run.parity_or_none(case) is None:
         benchmark.skipped = True
         return run.left_out[case.key]
+    run.time_controls(case.device)
     loads = _loads(run, case)
     run.workbench.close()
     benchmark.fullname = benchmark.name = key = f"{case.key}#coldstart"
@@ -195,6 +195,7 @@ def request_after_warmup(run: Session, case: Case, benchmark: Any) -> str:
     if run.parity_or_none(case) is None:
         benchmark.skipped = True
         return run.left_out[case.key]
+    run.time_controls(case.device)
     run.workbench.close()
     benchmark.fullname = benchmark.name = key = f"{case.key}#warmup"
     try:
@@ -237,6 +238,7 @@ def load_weights(run: Session, subject: LoadSubject, benchmark: Any, folder: Pat
     weights.save_as(module, path)
     benchmark.fullname = benchmark.name = subject.key
     benchmark.group = f"{subject.core}/{subject.preset}/weights/{subject.device}"
+    run.time_controls(subject.device)
     processor = ProcessorWatch()
     with run.workbench.ledger.span("sampling"):
         benchmark(weights.load_into, module, path)

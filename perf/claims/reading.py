@@ -76,7 +76,8 @@ class Reading:
         newest = {key: self._having(key)[-1].rows[key].workload for key in wants}
         for key, names in wants.items():
             for name in names:
-                if not any(_holds(record.rows[key], name) for record in self._having(key)):
+                rows = (record.rows[key] for record in self._having(key))
+                if not any(row.workload == newest[key] and _holds(row, name) for row in rows):
                     raise MissingError(f"{key}: {name}")
         whole = [
             record

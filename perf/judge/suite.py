@@ -40,10 +40,10 @@ CONFIRMATION_LEVEL = 0.05
 """Level of the bound that each re-measurement of a suspect must exceed."""
 
 HIDDEN_AT_MOST = 0.5
-"""However noisy a metric is, a growth of more than this over the slowest accepted run is looked at again, and does not
-pass as noise if it stays. Over their median it cried wolf: on a host that launches twice as slowly in one process as in
-the next, three nights of one commit had a latency that stayed 59 to 88 % above the median, and 21 % at most above the
-slowest of the six accepted runs."""
+"""However noisy what waits for the host is, a growth of more than this over the slowest accepted run is looked at
+again, and does not pass as noise if it stays. Over their median it cried wolf: on a host that launches twice as
+slowly in one process as in the next, three nights of one commit had a latency that stayed 59 to 88 % above the median,
+and 21 % at most above the slowest of the six accepted runs."""
 
 TELLING = 9.0
 """A smallest visible change beyond this (ten times slower) is not worth a figure."""

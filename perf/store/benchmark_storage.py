@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,13 +42,12 @@ class Storage(FileStorage):
             return
         self.logger.info(f"Saved benchmark data in: {path}")
 
-    def newest(self, path: Path) -> dict[Path, dict[str, Any]]:
-        """What pytest-benchmark compares with, for `--benchmark-compare-fail`: its own loading warns of every
-        difference
-        in machine_info, at length, where ours is a matter of the machine class."""
-        return {
-            file: {b["fullname"]: b for b in data["benchmarks"]} for file, data in cast("Any", self).load(str(path))
-        }
+    def newest(self, paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+        """What pytest-benchmark compares with, for `--benchmark-compare-fail`: of each case the newest of these runs,
+        oldest first. Its own loading takes one file, and warns of every difference in machine_info, at length, where
+        ours is a matter of the machine class."""
+        loaded = (data for path in paths for _, data in cast("Any", self).load(str(path)))
+        return {paths[-1]: {entry["fullname"]: entry for data in loaded for entry in data["benchmarks"]}}
 
     def check_writable(self) -> None:
         check_writable(self._target)

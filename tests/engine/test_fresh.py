@@ -150,5 +150,6 @@ def test_a_run_that_is_broken_off_keeps_the_starts_before(project: Project) -> N
     options = ("-m", "coldstart", "--variant", "eager-fp32", "--shape", "b*", "--benchmark-json=run.json")
     result = project.pytester.inline_run("--pyargs", "perf.suites", *options, no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    rows = json.loads((project.path / "run.json").read_text())["benchmarks"]
-    assert [row["fullname"] for row in rows] == ["toy/tiny/eager-fp32/b5/cpu#coldstart"]
+    kept = json.loads((project.path / "run.json").read_text())
+    assert [row["fullname"] for row in kept["benchmarks"]] == ["toy/tiny/eager-fp32/b5/cpu#coldstart"]
+    assert set(kept["machine_info"]["coregate"]["controls"]) == {"matmul", "copy", "launches"}

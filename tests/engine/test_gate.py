@@ -89,13 +89,29 @@ def test_a_case_that_was_not_asked_for_is_not_missing(project: Project) -> None:
     result.stdout.no_fnmatch_line("*missing:*")
 
 
+def test_pytest_benchmark_compares_with_each_cases_newest_run(project: Project) -> None:
+    """Also where the newest run is of other cases."""
+    edit(record(project), latency_s=1e-9)
+    first, *_ = baseline_files(project)
+    document = json.loads(first.read_text())
+    document["benchmarks"][0]["stats"]["mean"] = 1e-9
+    first.write_text(json.dumps(document))
+    document["benchmarks"][0]["fullname"] += "#coldstart"
+    first.with_name("0002_cold.json").write_text(json.dumps(document | {"datetime": "2099-01-01T00:00:00+00:00"}))
+    result = project.time("--benchmark-compare", "--benchmark-compare-fail=mean:5%")
+    assert "Performance has regressed" in "\n".join([*result.outlines, *result.errlines])
+
+
 def test_another_machine_class_has_no_baseline(project: Project) -> None:
     path = record(project)
     path.parent.rename(path.parent.with_name("another-cpu-64c"))
     result = project.time("--benchmark-compare")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["no baseline for machine class *: nothing was compared.", "Record one: pytest --benchmark-save=NAME*"]
+        [
+            "no baseline for machine class *: nothing was compared.",
+            "Record one: the same command with --benchmark-save=NAME*",
+        ]
     )
 
 

@@ -17,7 +17,7 @@ FAKE = """#!/bin/sh
 echo "$*" >> calls
 trap 'echo interrupted >> calls; exit 2' INT
 case "$*" in *endless*) while :; do sleep 0.1; done;; esac
-case "$*" in *--collect-only*) exit {asked};; *coldstart*) exit {cold};; *) exit {checks};; esac
+case "$*" in *coldstart*) exit {cold};; *) exit {checks};; esac
 """
 
 TIME_IS_UP = """#!/bin/sh
@@ -53,11 +53,10 @@ def make(folder: Path, *arguments: str, **environment: str) -> subprocess.Comple
     return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=env)
 
 
-def nightly(folder: Path, checks: int, cold: int, *arguments: str, asked: int = 0) -> tuple[str, list[str]]:
-    """(what is in nightly/status, the command lines) where pytest would exit with these; `asked`, where it only
-    collects."""
+def nightly(folder: Path, checks: int, cold: int, *arguments: str) -> tuple[str, list[str]]:
+    """(what is in nightly/status, the command lines) where pytest would exit with these."""
     copy(folder)
-    executable(folder / "python", FAKE.format(checks=checks, cold=cold, asked=asked))
+    executable(folder / "python", FAKE.format(checks=checks, cold=cold))
     (folder / "nightly").mkdir()
     (folder / "nightly" / "left-over.md").touch()
     make(folder, *arguments)
@@ -92,7 +91,7 @@ def test_a_run_that_broke_off_is_not_followed_by_another(tmp_path: Path, checks:
     assert (found, len(calls)) == (str(checks), 1)
 
 
-def test_cold_starts_are_few_unless_cases_are_chosen(tmp_path: Path) -> None:
+def test_cold_starts_are_few_and_none_where_cases_are_chosen(tmp_path: Path) -> None:
     _, (checks, cold) = nightly(tmp_path, 0, 0)
     assert "--device cuda" in checks
     assert "--core" not in checks
@@ -100,31 +99,18 @@ def test_cold_starts_are_few_unless_cases_are_chosen(tmp_path: Path) -> None:
     for made in ("python", "calls"):
         (tmp_path / made).unlink()
     shutil.rmtree(tmp_path / "nightly")
-    _, (checks, asked, cold) = nightly(tmp_path, 0, 0, "NIGHTLY=--core unet", "DEVICE=--device cpu")
-    assert "--device cpu -m parity" in checks.replace('"', "")
-    assert checks.count("--core unet") == asked.count("--core unet") == cold.count("--core unet") == 1
-    assert "--core deeplabv3" not in cold
+    _, (checks,) = nightly(tmp_path, 0, 0, "NIGHTLY=--core unet", "DEVICE=--device cpu")
+    assert "--device cpu -m parity" in checks
+    assert checks.count("--core unet") == 1
 
 
-@pytest.mark.parametrize("checks", [0, 1, 6])
-def test_a_night_whose_choice_leaves_no_cold_start_ends_as_its_checks_do(tmp_path: Path, checks: int) -> None:
-    """As the gate ends where nothing is compared: 4."""
-    found, calls = nightly(tmp_path, checks, 4, "NIGHTLY=-k latency", asked=5)
-    assert (found, len(calls)) == (str(checks), 2)
-    assert "coldstart" in calls[1]
-    assert "--benchmark-compare" not in calls[1]
-
-
-@pytest.mark.parametrize("asked", [2, 4])
-def test_what_is_wrong_with_the_question_is_told_by_the_run(tmp_path: Path, asked: int) -> None:
-    found, calls = nightly(tmp_path, 0, asked, "NIGHTLY=-k latency", asked=asked)
-    assert (found, len(calls)) == (str(asked), 3)
-
-
-@pytest.mark.parametrize("chosen", [["COLD=--core nosuch"], ["COLD=--core nosuch", "NIGHTLY=--core unet"]])
-def test_cold_starts_that_were_named_and_are_not_there_fail(tmp_path: Path, chosen: list[str]) -> None:
-    found, calls = nightly(tmp_path, 0, 4, *chosen, asked=5)
-    assert (found, len(calls)) == ("4", 2)
+@pytest.mark.parametrize("chosen", [["COLD=--core vits-dec"], ["COLD=--core vits-dec", "NIGHTLY=--core unet"]])
+def test_cold_starts_that_are_named_are_made_and_those_that_are_not_there_fail(
+    tmp_path: Path, chosen: list[str]
+) -> None:
+    """The gate says 4 where nothing is compared."""
+    found, (_, cold) = nightly(tmp_path, 0, 4, *chosen)
+    assert (found, "-m coldstart --core vits-dec" in cold, "--core unet" in cold) == ("4", True, False)
 
 
 def test_a_night_without_cold_starts(tmp_path: Path) -> None:
@@ -166,7 +152,7 @@ def test_a_run_that_had_ended_when_its_time_was_up_ends_as_it_said(
 def test_two_nights_in_one_folder_do_not_mix(tmp_path: Path) -> None:
     """The second is refused, and leaves the first one's folder alone; the lock file that stays is in no one's way."""
     nightly(tmp_path, 1, 0)
-    executable(tmp_path / "python", FAKE.format(checks=0, cold=0, asked=0))
+    executable(tmp_path / "python", FAKE.format(checks=0, cold=0))
     with (tmp_path / "nightly.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         refused = make(tmp_path)

@@ -54,6 +54,12 @@ def test_a_file_that_is_a_folder_is_refused_before_anything_is_measured(project:
     result.stdout.no_fnmatch_line("*passed*")
 
 
+def test_a_report_does_not_take_the_place_of_a_device(project: Project) -> None:
+    result = project.time("--report=/dev/null")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --report: /dev/null is no file that could be replaced: name another"])
+
+
 def test_an_empty_path_is_no_file(project: Project) -> None:
     result = project.time("--benchmark-json=")
     assert result.ret == 4
