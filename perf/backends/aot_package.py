@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 import torch._inductor
 import torch._inductor.config
 
+from perf import children
 from perf.backends import torch_export
 from perf.backends.build_cache import built_once
 from perf.backends.deployed import Loading
@@ -39,6 +41,7 @@ class AotRunner(ModuleRunner):
     Raises:
         UnsupportedError: the core cannot be exported, or is too large for a file.
         CoregateError: the cache cannot be written.
+        RuntimeError: what was compiled does not load.
     """
 
     def __init__(self, blueprint: Blueprint, dtype: str) -> None:
@@ -73,7 +76,8 @@ def checked_inputs() -> Iterator[None]:
 
 
 def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
-    """The core's package at the blueprint's preset and device, compiled unless the cache has it. Raises as
+    """The core's package at the blueprint's preset and device, compiled unless the cache has it. It is loaded in a
+    process of its own first: compiled code can end the process that loads it, and would end the run. Raises as
     `AotRunner` does."""
     core = blueprint.core
     module = blueprint.module(dtype)
@@ -85,8 +89,16 @@ def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
         with size_one(given):
             program = export(module, given, dtype, blueprint.device)
             torch._inductor.aoti_compile_and_package(program, package_path=str(folder / PACKAGE))
+        _try_to_load(folder / PACKAGE, blueprint.device)
 
     return built_once(blueprint.cache / "aot" / name, build) / PACKAGE
+
+
+def _try_to_load(file: Path, device: str) -> None:
+    code = f"import sys; {SETTING_UP}; {LOADING}"
+    child = children.run([sys.executable, "-c", code, str(file), device], file.parent)
+    if child.returncode:
+        raise RuntimeError(f"the package that AOTInductor compiled does not load: {children.failure(child)}")
 
 
 def _key(blueprint: Blueprint, module: torch.nn.Module, given: Example, dtype: str) -> str:

@@ -191,6 +191,19 @@ def test_a_build_that_fails_leaves_nothing(runner: AotRunner, tmp_path: Path, mo
     assert [path.suffix for path in (tmp_path / "aot").iterdir()] == [".lock"]
 
 
+def test_a_package_that_kills_who_loads_it_ends_no_run(
+    runner: AotRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiles(program: Any, *, package_path: str) -> None:
+        Path(package_path).write_bytes(runner.package.read_bytes())
+
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiles)
+    monkeypatch.setattr(aot_package, "LOADING", "import os; os.kill(os.getpid(), 11)")
+    with pytest.raises(RuntimeError, match="AOTInductor compiled does not load: killed by SIGSEGV"):
+        VARIANTS["aot-inductor"].build(toy_blueprint(tmp_path))
+    assert [path.suffix for path in (tmp_path / "aot").iterdir()] == [".lock"]
+
+
 def test_loading_is_timed_in_a_process_of_its_own(runner: AotRunner, tmp_path: Path) -> None:
     (way,) = runner.loadings(tmp_path).values()
     found = fresh_load(way.setting_up, way.loading, way.arguments, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = {
-    "perf/backends/": {"backends", "contract", "errors", "modules", "runners"},
+    "perf/backends/": {"backends", "children", "contract", "errors", "modules", "runners"},
     "perf/contract.py": set(),
     "perf/outcome.py": set(),
     "perf/errors.py": set(),
