@@ -13,6 +13,10 @@ class UnsupportedError(Exception):
     """Raised by a variant's `build`: this core cannot run this way, and why, in one line. The case is then a skip."""
 
 
+class CrashError(Exception):
+    """To build a case ended a process, and would end this one."""
+
+
 def _said(error: BaseException) -> str:
     try:
         return str(error)

@@ -13,6 +13,10 @@ class Failures:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, ...], Exception] = {}
 
+    def keep(self, error: Exception, *key: str) -> None:
+        """Of what was tried elsewhere."""
+        self._kept[key] = error
+
     @contextmanager
     def of(self, *key: str) -> Iterator[None]:
         """What the block raises, each later block of this key raises before it begins."""

@@ -1,17 +1,21 @@
-"""Memory of a device that several processes share by agreement: who wants much of it waits until there is so much."""
+"""What processes that compile share: memory of the device, by agreement, and a list of who is at what."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.context import BaseContext
+from pathlib import Path
 
 PARTS = 100
 
 
 class Room:
-    """Handed to each of the processes when it is spawned. It keeps count; it allocates nothing."""
+    """Handed to each of the processes when it is spawned: who wants much memory waits until there is so much. It keeps
+    count; it allocates nothing."""
 
     def __init__(self, context: BaseContext) -> None:
         self._turn = context.Lock()
@@ -30,3 +34,18 @@ class Room:
         finally:
             for _ in range(parts):
                 self._free.release()
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """The last piece of work, by number, that each process has begun: a file in `folder` each, which outlives it."""
+
+    folder: Path
+
+    def begin(self, number: int) -> None:
+        (self.folder / str(os.getpid())).write_text(str(number))
+
+    def of(self, process: int | None) -> int | None:
+        """None where it has begun nothing."""
+        file = self.folder / str(process)
+        return int(file.read_text()) if file.exists() else None

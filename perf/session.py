@@ -15,7 +15,7 @@ from perf.check.parity import Parity
 from perf.check.placement import Placement, place
 from perf.contract import Case, Skip
 from perf.disturbance import disturbed
-from perf.errors import CoregateError, UnsupportedError, first_line
+from perf.errors import CoregateError, CrashError, UnsupportedError, first_line
 from perf.measure import machine
 from perf.measure.ceilings import measure_ceilings
 from perf.measure.controls import ControlWatch
@@ -30,7 +30,11 @@ from perf.workload import workload
 
 
 class Background(Protocol):
-    """What other processes do for a run, until it waits for them (the keys of what they did) or stops them."""
+    """What other processes do for a run, until it waits for them (the keys of what they did) or stops them; and by key
+    what ended one of them."""
+
+    @property
+    def crashed(self) -> Mapping[str, str]: ...
 
     def wait(self) -> Iterable[str]: ...
 
@@ -115,11 +119,14 @@ class Session:
         return {"machine": self.machine_class, "device": device, "command": self.options.command}
 
     def settle(self) -> None:
-        """Wait for what is done in the background, before anything is measured."""
+        """Wait for what is done in the background, before anything is measured. What crashed there is not built here,
+        where it would end the run."""
         background, self.background = self.background, None
         if background is not None:
             with self.workbench.ledger.span("precompiling"):
                 self.compiled.update(background.wait())
+            for key, why in background.crashed.items():
+                self.workbench.refuse(Case.parse(key), CrashError(why))
 
     def give_up(self) -> None:
         """Stop what is still done in the background: the run has ended. What was left out of garbage collections is so

@@ -51,10 +51,8 @@ class Built:
 
 
 class Workbench:
-    """Holds one built variant at a time. Cases of one core × preset × device × variant should come in a row: the plugin
-    orders them so. While one stands built, float32 is not rounded to TF32 (`perf.precision`). `ledger` tells what the
-    run's time went into.
-    """
+    """Holds one built variant at a time. Cases of one `place` should come in a row: the plugin orders them so. While
+    one stands built, float32 is not rounded to TF32 (`perf.precision`). `ledger` tells what a run's time went into."""
 
     def __init__(self, catalogue: Catalogue, seed: int, cache: Path, root: Path, ledger: Ledger | None = None) -> None:
         self.catalogue = catalogue
@@ -82,15 +80,24 @@ class Workbench:
     def built(self, case: Case) -> Built:
         """The variant of `case`, built now if it is not the one at hand. What building raises is the caller's to see,
         each time that the case is asked for; it is not built again for that."""
-        variant = self.catalogue.variants[case.variant]
-        key = (case.core, case.preset, case.variant, case.device, case.shape if variant.fixed_shape else "")
+        key = self.place(case)
         if key != self._key or self._built is None:
             self._turn_to(case)
             self.close()
             self._precision.enter_context(tf32(allowed=False))
             with self._failures.of(*key), self.ledger.span("building"):
+                variant = self.catalogue.variants[case.variant]
                 self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
+
+    def refuse(self, case: Case, why: Exception) -> None:
+        """Raise it where the case is to be built."""
+        self._failures.keep(why, *self.place(case))
+
+    def place(self, case: Case) -> tuple[str, ...]:
+        """Cases of one are served by one built variant."""
+        shape = case.shape if self.catalogue.variants[case.variant].fixed_shape else ""
+        return (case.core, case.preset, case.variant, case.device, shape)
 
     def _turn_to(self, case: Case) -> None:
         """Before a core's first case: what was built of the last one is given up, and what is left stays for good."""
@@ -118,8 +125,7 @@ class Workbench:
 
     def parity(self, case: Case) -> Parity:
         """Checked once a case: the outputs of the very runner that will be timed, on inputs from the session's seed. A
-        case that raised raises the same again, and is not tried again.
-        """
+        case that raised raises the same again, and is not tried again."""
         if case.key not in self._parity:
             with self._failures.of(case.key), self.ledger.span("checking"):
                 self._parity[case.key] = self._check(case)
@@ -217,11 +223,8 @@ class Workbench:
             for _ in range(CALLS_TO_CAPTURE if case.device == "cuda" else 1):
                 outputs = built.runner.outputs(built.runner.run(prepared))
         report = seen.report()
-        built.compiled[case.shape] = {
-            **kernels,
-            **report.counters(),
-            **({"cudagraphs": n} if (n := captured()) else {}),
-        }
+        graphs = {"cudagraphs": n} if (n := captured()) else {}
+        built.compiled[case.shape] = {**kernels, **report.counters(), **graphs}
         built.places[case.shape] = report.places()
         built.came[case.shape] = {**({CACHE_NOTE: ", ".join(came)} if came else {}), **as_notes(chosen)}
         return tuple(item.cpu() for item in outputs)

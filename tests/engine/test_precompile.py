@@ -44,6 +44,12 @@ def killed(plan):
     return noted(plan)
 
 
+def crashing(plan):
+    if Path({folder!r}, "main").read_text() != str(os.getpid()):
+        os.kill(os.getpid(), 11)
+    return noted(plan)
+
+
 def endless(plan):
     noted(plan)
     time.sleep(300)
@@ -74,6 +80,7 @@ BUILDS = {{
     "noted": noted,
     "broken": broken,
     "killed": killed,
+    "crashing": crashing,
     "endless": endless,
     "stubborn": stubborn,
     "waiting": waiting,
@@ -173,6 +180,20 @@ def test_a_killed_process_leaves_the_rest_to_the_run(ways: Project) -> None:
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["a compiling process was killed by SIGKILL (*): what is left is compiled when its turn comes"]
+    )
+
+
+def test_what_crashes_there_is_not_built_here_and_the_rest_is_compiled(ways: Project) -> None:
+    asked = ("-m", "parity or latency", "--variant", "way-crashing", "--variant", "way-noted")
+    result = ways.run(*asked, "--precompile", "1")
+    result.assert_outcomes(passed=2, failed=2)
+    crashed = "the process that compiled it was killed by SIGSEGV"
+    result.stdout.fnmatch_lines(
+        [
+            f"compiled 1 of 2: toy/tiny/way-crashing/b5/cpu, {crashed}",
+            "compiled 2 of 2: toy/tiny/way-noted/b5/cpu: * s",
+            f"wrong: toy/tiny/way-crashing/b5/cpu: did not build: CrashError: {crashed}",
+        ]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from torch import nn
 
-from perf import precompile
+from perf import compiling
 from perf.contract import Case, GraphSubject, LoadSubject, Preset, Variant
 from perf.errors import first_line
 from perf.gate import Gate
@@ -20,22 +21,23 @@ from perf.measure.ledger import Ledger
 from perf.outcome import Row
 from perf.precompile import worth_it
 from perf.room import Room
+from perf.workbench import Workbench
 
 
 @pytest.fixture
 def workbench(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Of cores with that many weights in float32, on a device with room for 1,000 bytes, 80 % of what it has; up to 20
     of them are small. One core cannot be built without values."""
-    monkeypatch.setattr(precompile, "memory_bytes", lambda device: 1_250)
-    monkeypatch.setattr(precompile, "SHARE", 0.8)
-    monkeypatch.setattr(precompile, "SMALL", 0.02)
+    monkeypatch.setattr(compiling, "memory_bytes", lambda device: 1_250)
+    monkeypatch.setattr(compiling, "SHARE", 0.8)
+    monkeypatch.setattr(compiling, "SMALL", 0.02)
     weights = {"small": 5, "large": 100, "larger": 500}
     modules = {core: nn.Linear(size, 1, bias=False) for core, size in weights.items()}
     return Mock(weightless=lambda core, preset: modules[core])
 
 
-def here(workbench: Any, room: Any) -> list[precompile.Here]:
-    return [precompile.Here(Mock(workbench=workbench), room)]
+def here(workbench: Any, room: Any) -> list[compiling.Here]:
+    return [compiling.Here(Mock(workbench=workbench), room, Mock())]
 
 
 @pytest.mark.parametrize(("core", "taken"), [("small", []), ("large", [0.4]), ("larger", [2.0]), ("odd", [])])
@@ -43,8 +45,8 @@ def test_what_is_large_waits_for_room(
     monkeypatch: pytest.MonkeyPatch, workbench: Any, core: str, taken: list[float]
 ) -> None:
     room = MagicMock()
-    monkeypatch.setattr(precompile, "_HERE", here(workbench, room))
-    assert precompile.compile_all([f"{core}/full/any/s/cpu"]).why == ()
+    monkeypatch.setattr(compiling, "_HERE", here(workbench, room))
+    assert compiling.compile_all(0, [f"{core}/full/any/s/cpu"]).why == ()
     assert workbench.first_outputs.call_count == workbench.close.call_count == 1
     assert [call.args[0] for call in room.taken.call_args_list] == taken
 
@@ -55,9 +57,9 @@ def test_what_ends_a_process_is_a_reason(
     monkeypatch: pytest.MonkeyPatch, workbench: Any, ending: type[BaseException], where: str
 ) -> None:
     setattr(workbench, where, Mock(side_effect=ending("no licence")))
-    monkeypatch.setattr(precompile, "_HERE", here(workbench, Mock()))
+    monkeypatch.setattr(compiling, "_HERE", here(workbench, Mock()))
     key = "small/full/any/s/cpu"
-    assert precompile.compile_all([key]).why == (f"{key}, {ending.__name__}: no licence",)
+    assert compiling.compile_all(0, [key]).why == (f"{key}, {ending.__name__}: no licence",)
     assert workbench.close.call_count == 1
 
 
@@ -65,9 +67,9 @@ def test_shapes_are_called_in_turn_also_after_one_that_fails(monkeypatch: pytest
     keys = [f"small/full/any/{shape}/cpu" for shape in "rst"]
     workbench.first_outputs = Mock(side_effect=[(), RuntimeError("no memory"), ()])
     workbench.close = Mock(side_effect=RuntimeError("captures underway"))
-    monkeypatch.setattr(precompile, "_HERE", here(workbench, Mock()))
-    monkeypatch.setattr(precompile, "perf_counter", Mock(side_effect=[1.0, 2.0, 5.4]))
-    found = precompile.compile_all(keys)
+    monkeypatch.setattr(compiling, "_HERE", here(workbench, Mock()))
+    monkeypatch.setattr(compiling, "perf_counter", Mock(side_effect=[1.0, 2.0, 5.4]))
+    found = compiling.compile_all(0, keys)
     assert [call.args[0].key for call in workbench.first_outputs.call_args_list] == keys
     assert found.keys == (keys[0], keys[2])
     assert str(found) == (
@@ -105,8 +107,10 @@ def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_an
         "one": Variant("one", lambda plan: None, family="onnx", fixed_shape=True),  # type: ignore[arg-type,return-value]
     }
     presets = {core: SimpleNamespace(reference=of) for core, of in (("small", "float64"), ("large", "float32"))}
-    bench = SimpleNamespace(describe=lambda case: (None, presets[case.core], None, None))
-    run: Any = SimpleNamespace(catalogue=SimpleNamespace(variants=variants), workbench=bench)
+    catalogue: Any = SimpleNamespace(variants=variants)
+    place = Workbench(catalogue, 0, Path(), Path()).place
+    bench = SimpleNamespace(describe=lambda case: (None, presets[case.core], None, None), place=place)
+    run: Any = SimpleNamespace(catalogue=catalogue, workbench=bench)
     cases = [Case(core, "p", variant, shape, "cpu") for core in presets for variant in variants for shape in ("s", "t")]
     found = worth_it(run, [*cases, *cases])  # by parity and by latency
     assert [(alike[0].core, alike[0].variant, [case.shape for case in alike]) for alike in found] == [
