@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from textwrap import dedent
 
 import pytest
@@ -47,25 +49,31 @@ CORES = [
 """Its budgets leave the latency alone: that is where these tests plant."""
 
 ALONE = """
-    \"\"\"Other tests may run beside this one: no time here is called disturbed. Controls are small: what these tests
-    plant is larger than what they show, and they are measured in each of some hundred runs.\"\"\"
+    \"\"\"Other tests may run beside this one: no time here is called disturbed. Controls and ceilings are small and
+    soon measured: what these tests plant is larger than what they show, and some hundred runs measure them.\"\"\"
     from dataclasses import replace
     from importlib import import_module
 
     processor = import_module("perf.measure.processor")  # the package's attribute may be a run's before
     controls = import_module("perf.measure.controls")
+    ceilings = import_module("perf.measure.ceilings")
     SHARE = None
-    KEPT = processor.ProcessorWatch.share, processor.others_busy, controls.SIZES["cpu"]
+    SOON_S = 0.01
+    KEPT = processor.ProcessorWatch.share, processor.others_busy, controls.SIZES["cpu"], controls.WARM
+    FASTEST_S = ceilings.fastest_s
 
 
     def pytest_configure():
-        controls.SIZES["cpu"] = replace(KEPT[2], matmul=256, copy_bytes=8 << 20, max_s=0.1)
+        controls.SIZES["cpu"] = replace(KEPT[2], matmul=64, copy_bytes=1 << 20, max_s=SOON_S)
+        controls.WARM = replace(KEPT[3], max_s=SOON_S)
+        ceilings.fastest_s = lambda *asked: FASTEST_S(*asked[:-1], min(asked[-1], SOON_S))
         processor.ProcessorWatch.share = lambda self: SHARE
         processor.others_busy = lambda: {} if SHARE is None else {processor.WAITED: str(SHARE)}
 
 
     def pytest_unconfigure():
-        processor.ProcessorWatch.share, processor.others_busy, controls.SIZES["cpu"] = KEPT
+        processor.ProcessorWatch.share, processor.others_busy, controls.SIZES["cpu"], controls.WARM = KEPT
+        ceilings.fastest_s = FASTEST_S
 """
 
 
@@ -98,15 +106,30 @@ class Project:
         return self.pytester.runpytest_inprocess("--pyargs", "perf.suites.test_latency", *quick, *arguments)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell without job control starts what it puts in the background with SIGINT ignored, which children inherit."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="session")
 def loaded_torch() -> None:
     """pytester forgets the modules that a run imports, and torch's cannot be imported twice in one process:
     all first."""
+    import functools
+
+    import pytest_benchmark.plugin
     import torch._inductor.compile_fx
     import torch._inductor.runtime.autotune_cache
 
     torch.compile(torch.nn.Linear(2, 2), backend="aot_eager")(torch.ones(3, 2))
     torch._dynamo.reset()
+    # A process for each run that asks, though the processor stays the same.
+    pytest_benchmark.plugin.get_cpu_info = functools.cache(pytest_benchmark.plugin.get_cpu_info)
 
 
 @pytest.fixture

@@ -9,17 +9,18 @@ import pytest
 
 from perf.errors import CoregateError
 from perf.store.baselines import accept
-from tests.engine.gate.toys import baseline_files, edit, record
+from tests.engine.gate_toys import baseline_files, edit, record
 
 if TYPE_CHECKING:
     from conftest import Project
 
-SLOW = "time.sleep(0.05)"
+SLOW = "time.sleep(0.02)"
 KEY = "toy/tiny/eager-fp32/b5/cpu"
 
 
 def test_a_saved_run_is_pytest_benchmarks_json_under_its_machine_class(project: Project) -> None:
-    path = record(project)
+    assert project.time("--benchmark-save=first").ret == 0
+    (path,) = baseline_files(project)
     document = json.loads(path.read_text())
     assert path.name == "0001_first.json"
     assert path.parent.name == document["machine_info"]["coregate"]["class"]

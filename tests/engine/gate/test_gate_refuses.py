@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine.gate.toys import record
+from tests.engine.gate_toys import record
 
 if TYPE_CHECKING:
     from conftest import Project

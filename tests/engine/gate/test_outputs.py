@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.engine.gate_toys import edit, record
+
 if TYPE_CHECKING:
     from conftest import Project
 
@@ -24,15 +26,6 @@ from pathlib import Path
 def pytest_runtest_teardown():
     Path("{name}").mkdir(exist_ok=True)
 """
-
-
-def record(project: Project, latency_s: float) -> None:
-    """A baseline of this latency."""
-    assert project.time("--benchmark-save=first").ret == 0
-    (path,) = (project.path / "perf" / "baselines").glob("*/*.json")
-    document = json.loads(path.read_text())
-    document["benchmarks"][0]["stats"]["median"] = latency_s
-    path.write_text(json.dumps(document))
 
 
 @pytest.mark.parametrize("option", FILES)
@@ -88,7 +81,7 @@ def test_folders_that_are_not_there_are_made(project: Project) -> None:
 
 
 def test_json_that_fails_at_the_end_takes_neither_verdict_nor_report_nor_kept_run_with_it(project: Project) -> None:
-    record(project, 10.0)
+    edit(record(project), latency_s=10.0)
     project.write("late.py", LATE.format(name="run.json"))
     arguments = (
         "-p",
@@ -120,7 +113,7 @@ def test_where_pytest_benchmark_does_not_finish_coregate_does(
     def full(session: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    record(project, accepted_s)
+    edit(record(project), latency_s=accepted_s)
     monkeypatch.setattr("pytest_benchmark.session.BenchmarkSession.handle_saving", full)
     result = project.time("--benchmark-compare", "--benchmark-autosave", "--report=r.md")
     assert result.ret == status

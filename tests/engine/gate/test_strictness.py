@@ -107,7 +107,7 @@ def own(project: Project, budget: str, *arguments: str) -> pytest.RunResult:
 
 def test_a_tests_own_budget_is_the_one_that_is_judged_by(project: Project) -> None:
     assert own(project, "latency_s=9", "--benchmark-save=first").ret == 0
-    project.core(before="time.sleep(0.05)")
+    project.core(before="time.sleep(0.02)")
     result = own(project, "latency_s=9", "--benchmark-compare")
     result.stdout.fnmatch_lines([f"regressed: {KEY}: latency_s +*over a budget of +900%*"])
 

@@ -10,6 +10,7 @@ import pytest
 
 from perf.confirm import Command
 from perf.errors import CoregateError
+from tests.engine.gate_toys import record
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -19,8 +20,7 @@ KEY = "toy/tiny/eager-fp32/b5/cpu"
 
 def recorded(project: Project, latency_s: float | None = None) -> Path:
     """A baseline of one run, its latency as given where it is."""
-    assert project.time("--benchmark-save=first").ret == 0
-    (path,) = (project.path / "perf" / "baselines").glob("*/*.json")
+    path = record(project)
     if latency_s is not None:
         document = json.loads(path.read_text())
         document["benchmarks"][0]["stats"]["median"] = latency_s

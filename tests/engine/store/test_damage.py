@@ -13,6 +13,7 @@ from perf.__main__ import main
 from perf.errors import CoregateError
 from perf.store.baselines import read_run
 from perf.store.rows import FIELD
+from tests.engine.gate_toys import record
 from tests.engine.runs import entry, write_run
 
 if TYPE_CHECKING:
@@ -135,8 +136,7 @@ def test_a_file_that_is_brackets_all_through_is_one_line(tmp_path: Path) -> None
     [{"controls": "x"}, {"controls": {"copy": NAN}}, {"controls": {"copy": 0}}, {"software": []}, {"commit": 1}],
 )
 def test_compare_with_a_damaged_run_is_usage_and_no_verdict(project: Project, change: dict[str, Any]) -> None:
-    assert project.time("--benchmark-save=first").ret == 0
-    (path,) = (project.path / "perf" / "baselines").glob("*/*.json")
+    path = record(project)
     document = json.loads(path.read_text())
     document["machine_info"]["coregate"] |= change
     path.write_text(json.dumps(document))
@@ -149,8 +149,7 @@ def test_compare_with_a_damaged_run_is_usage_and_no_verdict(project: Project, ch
 
 
 def test_saving_beside_a_damaged_run_keeps_what_was_measured_and_says_so(project: Project) -> None:
-    assert project.time("--benchmark-save=first").ret == 0
-    (path,) = (project.path / "perf" / "baselines").glob("*/*.json")
+    path = record(project)
     path.write_text("{")
     result = project.time("--benchmark-save=second")
     assert result.ret == 4
