@@ -26,6 +26,26 @@ shift 4
 "$@"
 exit {code}
 """
+IN_THE_BACKGROUND = """#!/bin/sh
+shift 4
+"$@" &
+while kill -0 $! && [ ! -e told ]; do sleep 0.1; done
+kill -INT $!
+wait $!
+exit 124
+"""
+AT_WORK = """
+import pathlib, time
+def main(arguments):
+    told = pathlib.Path("told")
+    try:
+        told.touch()
+        time.sleep(10)
+    except KeyboardInterrupt:
+        told.write_text("interrupted")
+        return 2
+    return 0
+"""
 ENDS = """
 import sys
 def main(arguments):
@@ -122,6 +142,17 @@ def test_a_night_is_interrupted_when_its_time_is_up(tmp_path: Path) -> None:
     """Interrupted, pytest keeps what it has measured; killed, it would not."""
     found, calls = nightly(tmp_path, 0, 0, "NIGHTLY=-k endless", "LIMIT=1s")
     assert (found, calls[1:]) == ("124", ["interrupted"])
+
+
+def test_a_night_in_the_background_of_a_script_is_interrupted_as_well(tmp_path: Path) -> None:
+    """Such a script is the `timeout` here, whose time is up as soon as pytest is at work."""
+    copy(tmp_path)
+    (tmp_path / "pytest.py").write_text(AT_WORK)
+    executable(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    executable(tmp_path / "timeout", IN_THE_BACKGROUND)
+    make(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (tmp_path / "told").read_text() == "interrupted"
+    assert (tmp_path / "nightly" / "status").read_text() == "124\n"
 
 
 @pytest.mark.parametrize("code", [124, 137])
