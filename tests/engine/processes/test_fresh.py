@@ -75,27 +75,39 @@ def spec(project: Project, **fields: str) -> Spec:
     return Spec(str(project.path), (str(project.path / "mycores"),), (), seed=1, **given)
 
 
-def test_a_case_starts_in_processes_of_its_own(project: Project) -> None:
-    found = start(spec(project))
-    assert found.from_artifacts is None  # eager compiles nothing
-    for each in (found.cold, found.warm):
+@pytest.fixture(scope="module")
+def starts() -> list[ColdStart]:
+    """The one that `started` makes."""
+    return []
+
+
+@pytest.fixture
+def started(project: Project, starts: list[ColdStart]) -> ColdStart:
+    """Of a toy whose first call takes a second longer."""
+    if not starts:
+        project.core(before="self.wait()")
+        text = (project.path / "mycores/toy.py").read_text()
+        waiting = (
+            "    def wait(self):\n"
+            "        if not hasattr(self, 'waited'):\n"
+            "            self.waited = time.sleep(1.0) or True\n\n"
+            "    def forward"
+        )
+        (project.path / "mycores/toy.py").write_text(text.replace("    def forward", waiting))
+        starts.append(start(spec(project)))
+    return starts[0]
+
+
+def test_a_case_starts_in_processes_of_its_own(started: ColdStart) -> None:
+    assert started.from_artifacts is None  # eager compiles nothing
+    for each in (started.cold, started.warm):
         assert min(each.import_s, each.build_s, each.first_call_s, each.later_call_s) > 0
         assert each.rss_peak_bytes > 100 * 2**20  # torch alone holds more
 
 
-def test_a_slow_first_call_is_the_starts_and_not_the_later_calls(project: Project) -> None:
-    project.core(before="self.wait()")
-    text = (project.path / "mycores/toy.py").read_text()
-    waiting = (
-        "    def wait(self):\n"
-        "        if not hasattr(self, 'waited'):\n"
-        "            self.waited = time.sleep(1.0) or True\n\n"
-        "    def forward"
-    )
-    (project.path / "mycores/toy.py").write_text(text.replace("    def forward", waiting))
-    found = start(spec(project))
-    assert found.cold.first_call_s >= 1.0
-    assert found.cold.later_call_s < 1.0
+def test_a_slow_first_call_is_the_starts_and_not_the_later_calls(started: ColdStart) -> None:
+    assert started.cold.first_call_s >= 1.0
+    assert started.cold.later_call_s < 1.0
 
 
 def test_a_child_that_fails_says_its_last_line(project: Project) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -145,22 +145,40 @@ def test_what_has_its_test_skipped_or_ends_the_process_does_no_harm(ways: Projec
     )
 
 
-def test_what_is_said_elsewhere_is_not_the_runs(ways: Project) -> None:
-    asked = ("-m", "parity", "--variant", "way-noted", "--precompile", "1", "--capture=no")
-    result = ways.pytester.runpytest_subprocess("--pyargs", "perf.suites", *asked)
-    result.assert_outcomes(passed=1)
-    here = (ways.path / "main").read_text()
-    assert [line for line in result.outlines if "noted by" in line] == [f"noted by {here}"]
-    assert len((ways.path / "pids").read_text().split()) == 2
+class Script(NamedTuple):
+    """A script that runs pytest, `files` what it and its processes left, by name."""
+
+    result: pytest.RunResult
+    files: dict[str, str]
 
 
-def test_a_script_that_runs_pytest_is_not_run_again_by_those_who_compile(ways: Project) -> None:
-    asked = ["--pyargs", "perf.suites", "-m", "parity", "--variant", "way-noted", "--precompile", "1"]
-    ways.write("go.py", f"open('runs', 'a').write('x')\nimport pytest\nraise SystemExit(pytest.main({asked}))\n")
-    found = ways.pytester.run(sys.executable, "go.py")
-    assert found.ret == 0
-    found.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu: * s"])
-    assert (ways.path / "runs").read_text() == "x"
+@pytest.fixture(scope="module")
+def scripts() -> list[Script]:
+    """The one that `script` runs."""
+    return []
+
+
+@pytest.fixture
+def script(ways: Project, scripts: list[Script]) -> Script:
+    if not scripts:
+        asked = ["--pyargs", "perf.suites", "-m", "parity", "--variant", "way-noted", "--precompile", "1", "-s"]
+        ways.write("go.py", f"open('runs', 'a').write('x')\nimport pytest\nraise SystemExit(pytest.main({asked}))\n")
+        result = ways.pytester.run(sys.executable, "go.py")
+        scripts.append(Script(result, {name: (ways.path / name).read_text() for name in ("main", "pids", "runs")}))
+    return scripts[0]
+
+
+def test_what_is_said_elsewhere_is_not_the_runs(script: Script) -> None:
+    script.result.assert_outcomes(passed=1)
+    here = script.files["main"]
+    assert [line for line in script.result.outlines if "noted by" in line] == [f"noted by {here}"]
+    assert len(script.files["pids"].split()) == 2
+
+
+def test_a_script_that_runs_pytest_is_not_run_again_by_those_who_compile(script: Script) -> None:
+    assert script.result.ret == 0
+    script.result.stdout.fnmatch_lines(["compiled 1 of 1: toy/tiny/way-noted/b5/cpu: * s"])
+    assert script.files["runs"] == "x"
 
 
 @pytest.mark.parametrize("option", ["--collect-only", "--setup-plan", "--setup-only"])
