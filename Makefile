@@ -9,7 +9,7 @@
 
 .DEFAULT_GOAL := env
 .DELETE_ON_ERROR:
-.PHONY: env oracle bench nightly test test-parity test-engine test-graphs test-cores test-inductor lint clean
+.PHONY: env oracle bench nightly test lint clean
 
 PYTHON ?= python3
 EXTRAS ?= onnx,gpu,serve,quant,cores,study,dev
@@ -76,16 +76,21 @@ nightly: env
 	@$(SHELL) .ci/night $(BIN)/python
 
 # In CI the tests that need the oracle must run, so it is there; elsewhere they skip and say so. The parts run two at a
-# time, each on one thread: nothing here is timed. Every core is checked in the variants that differ most; what Inductor
-# compiles takes a C++ compiler's minutes on two cores, so a few small cores stand for all. `pytest tests` runs the whole.
-PARTS := test-parity test-engine test-graphs test-cores test-inductor
+# time, the longest first, each on one thread: nothing here is timed. Every core is checked in the variants that differ most;
+# what Inductor compiles takes a C++ compiler's minutes on two cores, so a few small cores stand for all. test-engine is all
+# of tests/engine but for the folders that are parts of their own (APART). `pytest tests` runs the whole.
+PARTS := test-engine test-parity test-cores test-graphs test-processes test-gate test-inductor
+APART := gate processes
+.PHONY: $(PARTS)
 
 test: env $(if $(CI),oracle)
 	@$(if $(TESTS),$(BIN)/python -m pytest -q $(TESTS),$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PARTS))
 
 test-%: export OMP_NUM_THREADS = 1
 test-engine:
-	$(BIN)/python -m pytest -q tests/engine
+	$(BIN)/python -m pytest -q tests/engine $(addprefix --ignore=tests/engine/,$(APART))
+$(addprefix test-,$(APART)): test-%:
+	$(BIN)/python -m pytest -q tests/engine/$*
 test-cores:
 	$(BIN)/python -m pytest -q tests/cores
 test-parity:
