@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from textwrap import dedent
 
 import pytest
@@ -107,19 +106,16 @@ class Project:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def interruptible() -> Iterator[None]:
+def interruptible() -> None:
     """A shell without job control starts what it puts in the background with SIGINT ignored, which children inherit."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
 def loaded_torch() -> None:
     """pytester forgets the modules that a run imports, and torch's cannot be imported twice in one process:
-    all first."""
+    all first. And what the processor is, of which each run would ask a process of its own, is asked once."""
     import functools
 
     import pytest_benchmark.plugin
@@ -128,7 +124,6 @@ def loaded_torch() -> None:
 
     torch.compile(torch.nn.Linear(2, 2), backend="aot_eager")(torch.ones(3, 2))
     torch._dynamo.reset()
-    # A process for each run that asks, though the processor stays the same.
     pytest_benchmark.plugin.get_cpu_info = functools.cache(pytest_benchmark.plugin.get_cpu_info)
 
 

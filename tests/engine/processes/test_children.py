@@ -98,21 +98,15 @@ def test_who_breaks_a_process_off_ends_what_it_has_started(tmp_path: Path) -> No
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupts = Interrupts()
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # what a shell starts in the background ignores it
+    interrupts.hold()
+    Thread(target=interrupt).start()
     try:
-        interrupts.hold()
-        Thread(target=interrupt).start()
-        try:
-            with pytest.raises(KeyboardInterrupt), interrupts.heard():
-                children.run([sys.executable, "-c", code], tmp_path / "scratch", tmp_path)
-        finally:
-            interrupts.release()
-        assert interrupts.seen
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        with pytest.raises(KeyboardInterrupt), interrupts.heard():
+            children.run([sys.executable, "-c", code], tmp_path / "scratch", tmp_path)
     finally:
-        signal.signal(signal.SIGINT, before)
+        interrupts.release()
+    assert interrupts.seen
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert left_of(f"grandchild-of-{tmp_path}") == []
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -220,10 +219,7 @@ def test_what_crashes_there_is_not_built_here_and_the_rest_is_compiled(ways: Pro
 )
 def test_a_run_takes_its_compiling_processes_with_it(ways: Project, how: signal.Signals, way: str) -> None:
     command = [sys.executable, "-m", "pytest", "-m", "parity", "--variant", f"way-{way}", "--precompile", "1"]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
-    run = subprocess.Popen(
-        [*command, "--pyargs", "perf.suites"], cwd=ways.path, stdout=subprocess.DEVNULL, preexec_fn=heard
-    )
+    run = subprocess.Popen([*command, "--pyargs", "perf.suites"], cwd=ways.path, stdout=subprocess.DEVNULL)
     worker = int(within(60, lambda: (ways.path / "pids").exists() and (ways.path / "pids").read_text().strip()))
     run.send_signal(how)
     run.wait(timeout=60)
