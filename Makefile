@@ -79,7 +79,7 @@ nightly: env
 # time, the longest first, each on one thread: nothing here is timed. Every core is checked in the variants that differ most;
 # what Inductor compiles takes a C++ compiler's minutes on two cores, so a few small cores stand for all. test-engine is all
 # of tests/engine but for the folders that are parts of their own (APART). `pytest tests` runs the whole.
-PARTS := test-engine test-parity test-cores test-graphs test-processes test-gate test-inductor
+PARTS := test-engine test-parity test-cores test-graphs test-processes test-recompiles test-gate test-inductor
 APART := gate processes
 .PHONY: $(PARTS)
 
@@ -97,6 +97,8 @@ test-parity:
 	$(BIN)/python -m pytest -q tests/parity tests/placement $(addprefix --variant ,$(TEST_VARIANTS))
 test-graphs:
 	$(BIN)/python -m pytest -q tests/graphbreaks
+test-recompiles:
+	$(BIN)/python -m pytest -q tests/recompiles
 test-inductor:
 	$(BIN)/python -m pytest -q tests/parity --variant inductor-default $(addprefix --core ,$(INDUCTOR_CORES))
 
