@@ -80,10 +80,10 @@ def compile_all(number: int, keys: Sequence[str]) -> Compiled:
     """The cases of variant `number`. Built and called as parity does, so that the same is compiled; what is raised is a
     reason, also what has a test skipped or ends a process, and is no `Exception`."""
     workbench, begun = _HERE[0].session.workbench, perf_counter()
-    _HERE[0].at.begin(number)
     done: list[str] = []
     why: list[str] = []
     try:
+        _HERE[0].at.begin(number)
         with _room(Case.parse(keys[0])):
             begun = perf_counter()
             for key in keys:
