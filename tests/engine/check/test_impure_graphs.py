@@ -110,7 +110,7 @@ def test_what_fails_beside_those_who_compile_is_counted_again_beside_nobody(
 
     monkeypatch.setattr("perf.wholeness.counted", full)
     run = session(tmp_path, "", Seeing, "float64")
-    run.background = Mock(wait=wait)
+    run.background = Mock(crashed={}, wait=wait)
     assert count_graphs(run, SUBJECT) == ""
     assert (run.graphs[SUBJECT.key].graphs, waited, alive[0]()) == (3, [1], None)
     alive.clear()
