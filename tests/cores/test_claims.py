@@ -54,7 +54,10 @@ def test_a_recordings_command_chooses_something_that_there_is(record: object) ->
     assert given.m != "loading" or load_subjects(CATALOGUE, selection)
 
 
-@pytest.mark.parametrize(("whole_s", "finding"), [(2.0, Finding.HOLDS), (0.8, Finding.DEPENDS), (0.25, Finding.FAILS)])
+@pytest.mark.parametrize(
+    ("whole_s", "finding"),
+    [(2.0, Finding.HOLDS), (0.8, Finding.DEPENDS), (0.49, Finding.DEPENDS), (0.25, Finding.FAILS)],
+)
 def test_c1_a_pipeline_beside_its_core(whole_s: float, finding: Finding) -> None:
     key = "{}/tiny/{}/s/cpu"
     found = answer(
@@ -138,6 +141,20 @@ def test_c8_ort_badly_and_well_run(well_s: float, wins: int, finding: Finding) -
     assert found.figure == f"{well_s:.2f}× beside ORT well run, wins {wins} of 1; 4.00× beside ORT badly run"
     winner = "compiled" if wins else "ONNX Runtime"
     assert found.table[1][2:4] + found.table[1][5:] == ("1 s", "4 s", "4.00×", f"{well_s:.2f}×", winner)
+
+
+def test_c8_what_is_within_five_per_cent_is_won_by_neither() -> None:
+    found = answer("C8", lengths(1.04, first_s=1.0))
+    assert found.finding is Finding.FAILS
+    assert found.because == "ONNX Runtime, well run, wins 0 lengths of 1 and loses none: serve that"
+    assert found.table[1][3] == "2.08 s"  # the file with open lengths, slower than a first call of it
+    assert found.table[1][-1] == "alike"
+    longer = [
+        row(f"sbv2-jp-enc/tiny/{variant}/chars-34/cpu", seconds)
+        for variant, seconds in (("inductor-default", 1.0), ("onnx-cpu-fp32", 3.0))
+    ]
+    found = answer("C8", [*lengths(1.04), *longer])
+    assert (found.finding, "loses at no length" in found.because) == (Finding.DEPENDS, True)
 
 
 @pytest.mark.parametrize(("longer_s", "finding"), [(3.0, Finding.HOLDS), (1.5, Finding.DEPENDS)])

@@ -27,17 +27,27 @@ def test_c13_a_warm_up_helps_where_it_matches(mismatched_s: float, graphs_made: 
     assert answer("C13", [found]).finding is finding
 
 
-def trace(variant: str, kernels: int, device_s: float, **counters: int) -> Row:
+def trace(variant: str, latency_s: float, kernels: int, device_s: float, **counters: int) -> Row:
     key = f"flux-transformer/full/{variant}/s/cuda"
-    return row(key, 0.2, kernels=kernels, device_s=device_s, **counters)
+    return row(key, latency_s, kernels=kernels, device_s=device_s, **counters)
 
 
-def test_c15_launches_mean_kernel_and_busy_share_side_by_side() -> None:
+@pytest.mark.parametrize(
+    ("latency_s", "busy", "finding"), [(0.0625, "80%", Finding.HOLDS), (0.1, "50%", Finding.DEPENDS)]
+)
+def test_c15_launches_mean_kernel_and_busy_share_side_by_side(latency_s: float, busy: str, finding: Finding) -> None:
     made = {"inductor_nodes": 900, "inductor_kernels": 150, "extern_calls": 100}
-    found = answer("C15", [trace("eager-bf16", 1000, 0.1), trace("inductor-default-bf16", 250, 0.05, **made)], "cuda")
+    eager = trace("eager-bf16", 0.2, 1000, 0.1)
+    found = answer("C15", [eager, trace("inductor-default-bf16", latency_s, 250, 0.05, **made)], "cuda")
     assert [line[-2:] for line in found.table[1:]] == [("-", "-"), ("900 operations into 150 kernels", "100 calls")]
-    assert found.finding is Finding.HOLDS
-    assert found.figure == "1000 kernels of 100 µs, busy 50%; compiled 250 kernels of 200 µs, busy 25%"
+    assert found.finding is finding
+    assert found.figure == f"1000 kernels of 100 µs, busy 50%; compiled 250 kernels of 200 µs, busy {busy}"
+    assert ("idles no less" in found.because) is (finding is Finding.DEPENDS)
+
+
+def test_c15_more_launches_than_eager_are_against_it() -> None:
+    rows = [trace("eager-bf16", 0.2, 1000, 0.1), trace("inductor-default-bf16", 0.2, 1001, 0.15)]
+    assert answer("C15", rows, "cuda").finding is Finding.FAILS
 
 
 def test_c16_nodes_at_each_level() -> None:
