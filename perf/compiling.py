@@ -76,24 +76,28 @@ def _end_with(sentinel: int, scratch: Path) -> None:
     os._exit(1)
 
 
-def compile_all(number: int, keys: Sequence[str]) -> Compiled:
-    """The cases of variant `number`. Built and called as parity does, so that the same is compiled; what is raised is a
+def compile_all(keys: Sequence[str]) -> Compiled:
+    """In one of the processes. Built and called as parity does, so that the same is compiled; what is raised is a
     reason, also what has a test skipped or ends a process, and is no `Exception`."""
     workbench, begun = _HERE[0].session.workbench, perf_counter()
     done: list[str] = []
     why: list[str] = []
     try:
-        _HERE[0].at.begin(number)
         with _room(Case.parse(keys[0])):
             begun = perf_counter()
             for key in keys:
-                reason = _reason(partial(workbench.first_outputs, Case.parse(key)))
+                reason = _reason(partial(_first, key))
                 (why if reason else done).append(f"{key}, {reason}" if reason else key)
     except BaseException as error:  # the run's own SIGINT is the run's to hear
         why.append(f"{keys[0]}, {first_line(error)}")
     if left := _reason(workbench.close):
         why.append(f"giving it up, {left}")
     return Compiled(tuple(done), perf_counter() - begun, tuple(why))
+
+
+def _first(key: str) -> None:
+    _HERE[0].at.begin(key)
+    _HERE[0].session.workbench.first_outputs(Case.parse(key))
 
 
 def _reason(work: Callable[[], object]) -> str:

@@ -14,7 +14,7 @@ class Failures:
         self._kept: dict[tuple[str, ...], Exception] = {}
 
     def keep(self, error: Exception, *key: str) -> None:
-        """Of what was tried elsewhere."""
+        """What each block of this key raises, before one was tried."""
         self._kept[key] = error
 
     @contextmanager

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTERM
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
 from types import ModuleType
@@ -30,8 +30,9 @@ from perf.session import Session
 UNCOMPILED = frozenset({"eager", "graphed"})
 """The families of variants in which nothing is compiled, exported or converted."""
 
-CRASHES = frozenset({SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV})
-"""Signals by which a process ends of what it did itself."""
+OUTSIDE = frozenset({SIGHUP, SIGINT, SIGKILL, SIGTERM})
+"""Signals that come from elsewhere: the kernel's where memory ran out, and those who end others. However else a process
+ends, it has crashed."""
 
 GRACE_S, POLL_S = 2.0, 0.01
 
@@ -59,30 +60,36 @@ class Precompiler:
     """Compiles each of `variants`, by all its cases, in one of as many fresh processes as the options say, from its
     making on. Large presets come first: they wait for room, and the others find time meanwhile.
 
-    A process that crashes takes the others with it, and all begin again without its variant: `crashed` has that one's
-    keys, and why. One that is killed, by the kernel where memory ran out, says nothing of its variant, which may fit
-    alone: what is left then is left to the run.
+    A process that ends takes the others with it, and all but its variant begin again. That one is tried once more, in a
+    fresh process, and if it crashes that as well, `crashed` has its keys, and why. Where a process was ended from
+    outside, its variant may do better alone, and is left to the run.
     """
 
     def __init__(self, options: Options, variants: Sequence[Sequence[Case]], tell: Callable[[str], object]) -> None:
         self._options, self._tell = options, tell
         self._total, self._done = len(variants), 0
+        self._suspects: list[Sequence[Case]] = []
         self.crashed: dict[str, str] = {}
-        self._start(variants)
+        try:
+            self._start(variants)
+        except BaseException:
+            self.stop()
+            raise
 
     def _start(self, variants: Sequence[Sequence[Case]]) -> None:
         context = multiprocessing.get_context("spawn")
         others = multiprocessing.active_children()
-        self._folder = TemporaryDirectory(prefix="coregate-compiling-")
+        self._folder = TemporaryDirectory(prefix="coregate-compiling-", ignore_cleanup_errors=True)
         self._at = Whereabouts(Path(self._folder.name))
         shared = (self._options, Room(context), self._at)
-        with _without_main():
-            self._pool = ProcessPoolExecutor(self._options.precompile, context, compiling.begin, shared)
-            self._variants = {
-                self._pool.submit(compiling.compile_all, number, [case.key for case in cases]): cases
-                for number, cases in enumerate(variants)
-            }
-        self._own = [child for child in multiprocessing.active_children() if child not in others]
+        self._pool = ProcessPoolExecutor(self._options.precompile, context, compiling.begin, shared)
+        try:
+            with _without_main():
+                self._variants = {
+                    self._pool.submit(compiling.compile_all, [case.key for case in cases]): cases for cases in variants
+                }
+        finally:
+            self._own = [child for child in multiprocessing.active_children() if child not in others]
 
     def wait(self) -> Iterator[str]:
         """Until all is compiled and the processes are gone; the keys of those that were."""
@@ -91,7 +98,7 @@ class Precompiler:
                 left: list[Sequence[Case]] = []
                 for future in as_completed(self._variants):
                     yield from self._keys(future, left)
-                self._go_on(left)
+                self._go_on([cases for cases in self._variants.values() if cases in left])
             self._pool.shutdown()
         finally:
             self.stop()
@@ -102,41 +109,53 @@ class Precompiler:
         except BrokenProcessPool:
             left.append(self._variants[future])
             return ()
-        self._done += 1
-        self._tell(f"compiled {self._done} of {self._total}: {one}")
+        self._say(str(one))
         return one.keys
+
+    def _say(self, what: str) -> None:
+        self._done += 1
+        self._tell(f"compiled {self._done} of {self._total}: {what}")
 
     def _go_on(self, left: Sequence[Sequence[Case]]) -> None:
         """With what a broken pool has left, if it has."""
-        variants, self._variants = list(self._variants.values()), {}
+        self._variants = {}
         if not left:
             return
-        process, number = self._first_to_end()
-        at = self._at.of(process)
-        if number not in CRASHES or at is None or variants[at] not in left:
-            ended = f"was {killed_by(number)}" if number else "ended"
-            self._tell(f"a compiling process {ended}: what is left is compiled when its turn comes")
-            return
-        keys = [case.key for case in variants[at]]
-        self.crashed.update(dict.fromkeys(keys, f"the process that compiled it was {killed_by(number)}"))
-        self._done += 1
-        self._tell(f"compiled {self._done} of {self._total}: {', '.join(keys)}, {self.crashed[keys[0]]}")
+        process, code = self._first_to_end()
+        key = self._at.of(process)
         self.stop()
-        self._start([cases for cases in left if cases is not variants[at]])
+        at = next((cases for cases in left if key in [case.key for case in cases]), None)
+        if at is None:
+            self._tell(f"a compiling process {_ended(code)}: what is left is compiled when its turn comes")
+            return
+        again = self._is_tried_again(at, f"the process that compiled {key} {_ended(code)}", -code in OUTSIDE)
+        self._start([*([at] if again else []), *(cases for cases in left if cases is not at)])
+
+    def _is_tried_again(self, cases: Sequence[Case], how: str, outside: bool) -> bool:
+        """After a first crash. After a second one it is not built any more."""
+        if outside:
+            self._say(f"{how}: it is compiled when its turn comes")
+        elif cases not in self._suspects:
+            self._suspects.append(cases)
+            self._tell(f"{how}: it is tried once more")
+            return True
+        else:
+            self._say(how)
+            self.crashed.update({case.key: f"{how}, twice" for case in cases})
+        return False
 
     def _first_to_end(self) -> tuple[int | None, int]:
-        """Of what broke the pool the process, and the signal that ended it (0: none). The pool ends the others by
-        SIGTERM; a thread of it collects them, and has their statuses when it has."""
-        until = perf_counter() + GRACE_S
-        while perf_counter() < until:
-            codes = {child.pid: child.exitcode for child in self._own}
-            for process, code in codes.items():
-                if code not in (None, 0, -SIGTERM):
-                    return process, max(0, -(code or 0))
-            if None not in codes.values():
+        """Of what broke the pool the process and its status (negative: the signal that ended it; 0: none is known), and
+        of several a crash. The pool ends the others by SIGTERM; a thread of it collects them, and has their statuses
+        when it has."""
+        until, ended = perf_counter() + GRACE_S, list[tuple[int | None, int | None]]()
+        while not ended and perf_counter() < until:
+            codes = [(child.pid, child.exitcode) for child in self._own]
+            ended = [(pid, code) for pid, code in codes if code not in (None, 0, -SIGTERM)]
+            if all(code is not None for _, code in codes):
                 break
             sleep(POLL_S)
-        return None, 0
+        return min(((pid, code or 0) for pid, code in ended), key=lambda one: -one[1] in OUTSIDE, default=(None, 0))
 
     def stop(self) -> None:
         """At once, whatever is being compiled: else the pool would wait for it."""
@@ -147,6 +166,11 @@ class Precompiler:
             child.kill()  # of those that have ended, nothing
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._folder.cleanup()
+
+
+def _ended(code: int) -> str:
+    """By its status, in words."""
+    return f"was {killed_by(-code)}" if code < 0 else f"ended with status {code}" if code else "ended"
 
 
 @contextmanager

@@ -38,14 +38,15 @@ class Room:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """The last piece of work, by number, that each process has begun: a file in `folder` each, which outlives it."""
+    """The last case that each process has begun, in a file in `folder` each: it outlives who wrote it."""
 
     folder: Path
 
-    def begin(self, number: int) -> None:
-        (self.folder / str(os.getpid())).write_text(str(number))
+    def begin(self, key: str) -> None:
+        """Raises OSError where it cannot be written."""
+        (self.folder / str(os.getpid())).write_text(key)
 
-    def of(self, process: int | None) -> int | None:
-        """None where it has begun nothing."""
+    def of(self, process: int | None) -> str:
+        """Its case's key; empty where it has begun none, or ended while it wrote it."""
         file = self.folder / str(process)
-        return int(file.read_text()) if file.exists() else None
+        return file.read_text() if file.exists() else ""

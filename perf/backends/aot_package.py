@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 import torch._inductor
@@ -96,7 +97,8 @@ def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
 
 def _try_to_load(file: Path, device: str) -> None:
     code = f"import sys; {SETTING_UP}; {LOADING}"
-    child = children.run([sys.executable, "-c", code, str(file), device], file.parent)
+    with TemporaryDirectory(prefix="coregate-loading-") as scratch:
+        child = children.run([sys.executable, "-c", code, str(file), device], Path(scratch))
     if child.returncode:
         raise RuntimeError(f"the package that AOTInductor compiled does not load: {children.failure(child)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -19,8 +20,8 @@ from perf.gate import Gate
 from perf.items import _rank, make_ready, to_run
 from perf.measure.ledger import Ledger
 from perf.outcome import Row
-from perf.precompile import worth_it
-from perf.room import Room
+from perf.precompile import Precompiler, _ended, worth_it
+from perf.room import Room, Whereabouts
 from perf.workbench import Workbench
 
 
@@ -46,7 +47,7 @@ def test_what_is_large_waits_for_room(
 ) -> None:
     room = MagicMock()
     monkeypatch.setattr(compiling, "_HERE", here(workbench, room))
-    assert compiling.compile_all(0, [f"{core}/full/any/s/cpu"]).why == ()
+    assert compiling.compile_all([f"{core}/full/any/s/cpu"]).why == ()
     assert workbench.first_outputs.call_count == workbench.close.call_count == 1
     assert [call.args[0] for call in room.taken.call_args_list] == taken
 
@@ -59,7 +60,7 @@ def test_what_ends_a_process_is_a_reason(
     setattr(workbench, where, Mock(side_effect=ending("no licence")))
     monkeypatch.setattr(compiling, "_HERE", here(workbench, Mock()))
     key = "small/full/any/s/cpu"
-    assert compiling.compile_all(0, [key]).why == (f"{key}, {ending.__name__}: no licence",)
+    assert compiling.compile_all([key]).why == (f"{key}, {ending.__name__}: no licence",)
     assert workbench.close.call_count == 1
 
 
@@ -69,7 +70,7 @@ def test_shapes_are_called_in_turn_also_after_one_that_fails(monkeypatch: pytest
     workbench.close = Mock(side_effect=RuntimeError("captures underway"))
     monkeypatch.setattr(compiling, "_HERE", here(workbench, Mock()))
     monkeypatch.setattr(compiling, "perf_counter", Mock(side_effect=[1.0, 2.0, 5.4]))
-    found = compiling.compile_all(0, keys)
+    found = compiling.compile_all(keys)
     assert [call.args[0].key for call in workbench.first_outputs.call_args_list] == keys
     assert found.keys == (keys[0], keys[2])
     assert str(found) == (
@@ -98,6 +99,38 @@ def test_room_is_for_as_many_as_fit_and_what_is_too_large_is_alone() -> None:
     for thread in waiting:
         thread.join(60)
     assert sorted(held) == [0.4, 0.41, 1.5]
+
+
+def test_where_a_process_was_is_known_after_it(tmp_path: Path) -> None:
+    at = Whereabouts(tmp_path)
+    at.begin("a/b/c/d/cpu")
+    at.begin("a/b/c/e/cpu")
+    (tmp_path / "1").touch()
+    assert (at.of(os.getpid()), at.of(1), at.of(2), at.of(None)) == ("a/b/c/e/cpu", "", "", "")
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [
+        ([-15, -9, -11, 0], (2, -11)),  # of several a crash
+        ([-15, -9], (1, -9)),
+        ([-15, 3], (1, 3)),
+        ([-15, -15, 0], (None, 0)),
+    ],
+)
+def test_who_ended_first_is_told_from_those_whom_the_pool_ended(
+    codes: list[int], found: tuple[int | None, int]
+) -> None:
+    run: Any = SimpleNamespace(_own=[SimpleNamespace(pid=pid, exitcode=code) for pid, code in enumerate(codes)])
+    assert Precompiler._first_to_end(run) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(-11, "was killed by SIGSEGV"), (3, "ended with status 3"), (0, "ended"), (-15, "was killed by SIGTERM")],
+)
+def test_how_a_process_ended_is_said(code: int, said: str) -> None:
+    assert _ended(code) == said
 
 
 def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_and_the_largest_first() -> None:
