@@ -41,6 +41,11 @@ def float8_dynamic(device: str) -> Any:
     return quantization.Float8DynamicActivationFloat8WeightConfig(granularity=rows, set_inductor_config=False)
 
 
+def float8_weight_only(device: str) -> Any:
+    """Weights float8 (e4m3), a scale a row; multiplied in the input's own dtype."""
+    return quantization.Float8WeightOnlyConfig(granularity=quantization.PerRow(), set_inductor_config=False)
+
+
 @dataclass(frozen=True)
 class Scheme:
     """`config(device)` is torchao's configuration; none may touch Inductor's settings, which are every other variant's
@@ -68,6 +73,7 @@ SCHEMES: Mapping[str, Scheme] = {
     "int8wo": Scheme(int8_weight_only, packs),
     "int8dyn": Scheme(int8_dynamic, multiplies),
     "fp8": Scheme(float8_dynamic),
+    "fp8wo": Scheme(float8_weight_only),
 }
 
 

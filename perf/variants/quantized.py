@@ -37,7 +37,7 @@ SIGNED = SessionSpec(config={"session.qdqisint8allowed": "1"})
 
 FLOAT8_CAPABILITY = (8, 9)
 
-KEPT_IN = {"int8wo": "int8", "int8dyn": "int8", "fp8": "float8_e4m3fn"}
+KEPT_IN = {"int8wo": "int8", "int8dyn": "int8", "fp8": "float8_e4m3fn", "fp8wo": "float8_e4m3fn"}
 """By torchao's scheme, the dtype of weights; but for `wo`, weights only, it is multiplied in as well."""
 
 
@@ -113,6 +113,11 @@ def float8_card(device: str) -> str | None:
     return None if (major, minor) >= FLOAT8_CAPABILITY else f"compute capability {major}.{minor}: float8 needs 8.9"
 
 
+def float8_weights(device: str) -> str | None:
+    """They are read as another dtype, which a CPU does as well."""
+    return float8_card(device) if device == "cuda" else None
+
+
 VARIANTS = [
     onnx_variant("dynamic-u8", DYNAMIC, standard_on=("cpu",)),
     onnx_variant("static-qdq-u8s8", U8S8),
@@ -131,9 +136,11 @@ VARIANTS = [
     torchao_variant("int8wo", standard_on=("cpu",)),
     torchao_variant("int8dyn"),
     torchao_variant("fp8", "bfloat16", missing=float8_card),
+    torchao_variant("fp8wo", missing=float8_weights),
     torchao_variant("int8wo", "bfloat16", "default", standard_on=("cuda",)),
     torchao_variant("int8dyn", "bfloat16", "default"),
     torchao_variant("fp8", "bfloat16", "default", missing=float8_card),
+    torchao_variant("fp8wo", "bfloat16", "default", missing=float8_weights),
     torchao_variant("fp8", "bfloat16", "reduce-overhead", missing=float8_card),
     torchao_variant("int8wo", "bfloat16", "reduce-overhead"),
     torchao_variant("int8wo", "bfloat16", "max-autotune"),

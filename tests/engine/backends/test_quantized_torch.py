@@ -15,7 +15,7 @@ from perf.backends.quantized_torch import SCHEMES, is_quantized, layers_that_run
 from perf.catalogue import discover
 from perf.contract import Inputs, Shape
 from perf.errors import UnsupportedError
-from perf.variants.quantized import float8_card
+from perf.variants.quantized import float8_card, float8_weights
 from tests.engine.onnx_toys import blueprint, rows, seeded
 
 VARIANTS = discover([], [], Path(__file__).parents[3]).variants
@@ -69,6 +69,16 @@ def test_rounding_is_by_rows_in_steps_of_half_the_range(tmp_path: Path) -> None:
     torch.testing.assert_close(y * 127.5, torch.tensor([[127.0, 254], [100, -50], [1, 0]]), rtol=0, atol=1e-4)
 
 
+def test_float8_weights_are_rounded_to_four_bits_by_rows(tmp_path: Path) -> None:
+    """A row's largest weight is 448, the most that e4m3 holds. Row 0: 448, 352.8 → 352 (steps of 32 there), 3.51 → 3.5
+    (of 0.25). Row 1: 448, -88.9 → -88 (of 8), 0; its unit is twice row 0's.
+    """
+    plan = blueprint(tmp_path, Grid, inputs=unit_rows)
+    runner = VARIANTS["quant-ao-fp8wo"].build(plan)
+    (y,) = runner.outputs(runner.run(runner.prepare(plan.example(0))))
+    torch.testing.assert_close(y * 448, torch.tensor([[448.0, 896], [352, -176], [3.5, 0]]), rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["quant-ao-int8wo", "quant-ao-int8dyn"])
 def test_what_runs_is_quantised_but_for_the_sensitive(tmp_path: Path, name: str) -> None:
     """Layers 4 and 0 run first and last: three of six linear layers and a convolution are quantised, 42 %."""
@@ -98,7 +108,7 @@ def test_int8_makes_a_large_layer_a_quarter_as_large() -> None:
     assert saved_bytes(module) / before == pytest.approx(0.25, abs=0.01)
 
 
-@pytest.mark.parametrize("scheme", ["int8wo", "int8dyn"])
+@pytest.mark.parametrize("scheme", ["int8wo", "int8dyn", "fp8wo"])
 def test_the_settings_of_all_other_variants_are_left_alone(scheme: str) -> None:
     """By default torchao sets Inductor's options and lets float32 products be TF32."""
     before = torch._inductor.config.save_config_portable(), torch.get_float32_matmul_precision()
@@ -136,9 +146,11 @@ def test_float8_needs_a_card_that_has_it(
     monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], met: bool
 ) -> None:
     assert "need a CUDA device" in str(float8_card("cpu"))
+    assert float8_weights("cpu") is None  # read as another dtype
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    assert float8_card("cuda") == (None if met else "compute capability 8.6: float8 needs 8.9")
+    why = None if met else "compute capability 8.6: float8 needs 8.9"
+    assert float8_card("cuda") == float8_weights("cuda") == why
 
 
 class Shared(nn.Module):

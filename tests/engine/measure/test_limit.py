@@ -92,6 +92,7 @@ def named(name: str) -> Variant:
         ("quant-ao-int8dyn-inductor", Forms("int8", 1, 2)),
         ("quant-ort-cuda-static-qdq-s8s8", Forms("int8", 1, 4)),
         ("quant-ao-fp8-regional", Forms("float8_e4m3fn", 1, 2)),
+        ("quant-ao-fp8wo-inductor", Forms("bfloat16", 1, 2)),
     ],
 )
 def test_a_variant_says_what_it_multiplies_in_and_how_wide_its_weights_are(name: str, expected: Forms) -> None:
