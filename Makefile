@@ -84,7 +84,11 @@ APART := gate processes
 .PHONY: $(PARTS)
 
 test: env $(if $(CI),oracle)
-	@$(if $(TESTS),$(BIN)/python -m pytest -q $(TESTS),$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PARTS))
+ifdef TESTS
+	@$(BIN)/python -m pytest -q $(TESTS)
+else
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PARTS)
+endif
 
 test-%: export OMP_NUM_THREADS = 1
 test-engine:

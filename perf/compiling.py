@@ -83,6 +83,7 @@ def compile_all(keys: Sequence[str]) -> Compiled:
     done: list[str] = []
     why: list[str] = []
     try:
+        _HERE[0].at.begin(keys[0])  # for its room it is built without values
         with _room(Case.parse(keys[0])):
             begun = perf_counter()
             for key in keys:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ from perf.contract import Case
 from perf.modules import is_large
 from perf.options import Options
 from perf.room import Room, Whereabouts
-from perf.session import Session
+from perf.session import Crash, Session
 
 UNCOMPILED = frozenset({"eager", "graphed"})
 """The families of variants in which nothing is compiled, exported or converted."""
@@ -60,21 +61,18 @@ class Precompiler:
     """Compiles each of `variants`, by all its cases, in one of as many fresh processes as the options say, from its
     making on. Large presets come first: they wait for room, and the others find time meanwhile.
 
-    A process that ends takes the others with it, and all but its variant begin again. That one is tried once more, in a
-    fresh process, and if it crashes that as well, `crashed` has its keys, and why. Where a process was ended from
-    outside, its variant may do better alone, and is left to the run.
+    A process that ends takes the others with it. Its variant is then tried once more, alone, before all others begin
+    again, and if that crashes as well, `crashed` has the case, and what of its variant cannot be told apart from it.
+    Where a process was ended from outside, its variant may do better alone, and is left to the run.
     """
 
     def __init__(self, options: Options, variants: Sequence[Sequence[Case]], tell: Callable[[str], object]) -> None:
         self._options, self._tell = options, tell
         self._total, self._done = len(variants), 0
         self._suspects: list[Sequence[Case]] = []
-        self.crashed: dict[str, str] = {}
-        try:
-            self._start(variants)
-        except BaseException:
-            self.stop()
-            raise
+        self._later: list[Sequence[Case]] = []
+        self.crashed: dict[str, Crash] = {}
+        self._start(variants)
 
     def _start(self, variants: Sequence[Sequence[Case]]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -82,14 +80,19 @@ class Precompiler:
         self._folder = TemporaryDirectory(prefix="coregate-compiling-", ignore_cleanup_errors=True)
         self._at = Whereabouts(Path(self._folder.name))
         shared = (self._options, Room(context), self._at)
-        self._pool = ProcessPoolExecutor(self._options.precompile, context, compiling.begin, shared)
+        at_once = min(self._options.precompile, len(variants))
+        self._pool = ProcessPoolExecutor(at_once, context, compiling.begin, shared)
+        self._own: list[BaseProcess] = []
         try:
             with _without_main():
                 self._variants = {
                     self._pool.submit(compiling.compile_all, [case.key for case in cases]): cases for cases in variants
                 }
-        finally:
-            self._own = [child for child in multiprocessing.active_children() if child not in others]
+        except BaseException:
+            self._own = _children_but(others)
+            self.stop()
+            raise
+        self._own = _children_but(others)
 
     def wait(self) -> Iterator[str]:
         """Until all is compiled and the processes are gone; the keys of those that were."""
@@ -99,7 +102,8 @@ class Precompiler:
                 for future in as_completed(self._variants):
                     yield from self._keys(future, left)
                 self._go_on([cases for cases in self._variants.values() if cases in left])
-            self._pool.shutdown()
+            self._pool.shutdown(wait=False)
+            self._join()
         finally:
             self.stop()
 
@@ -117,60 +121,85 @@ class Precompiler:
         self._tell(f"compiled {self._done} of {self._total}: {what}")
 
     def _go_on(self, left: Sequence[Sequence[Case]]) -> None:
-        """With what a broken pool has left, if it has."""
-        self._variants = {}
-        if not left:
-            return
-        process, code = self._first_to_end()
-        key = self._at.of(process)
-        self.stop()
-        at = next((cases for cases in left if key in [case.key for case in cases]), None)
-        if at is None:
-            self._tell(f"a compiling process {_ended(code)}: what is left is compiled when its turn comes")
-            return
-        again = self._is_tried_again(at, f"the process that compiled {key} {_ended(code)}", -code in OUTSIDE)
-        self._start([*([at] if again else []), *(cases for cases in left if cases is not at)])
+        """With what a broken pool has left, if it has, and what waits for a suspect."""
+        waiting, self._later, self._variants = self._later, [], {}
+        if left:
+            process, code = self._first_to_end()
+            key = self._at.of(process)
+            at = next((cases for cases in left if key in [case.key for case in cases]), None)
+            if at is None:
+                self._tell(f"a compiling process {_ended(code)}: what is left is compiled when its turn comes")
+                return
+            again = self._what_is_tried(at, key, code)
+            rest = [*(cases for cases in left if cases is not at), *waiting]
+            waiting, self._later = (again, rest) if again else (rest, [])
+        if waiting:
+            self.stop()
+            self._start(waiting)
 
-    def _is_tried_again(self, cases: Sequence[Case], how: str, outside: bool) -> bool:
-        """After a first crash. After a second one it is not built any more."""
-        if outside:
+    def _what_is_tried(self, cases: Sequence[Case], key: str, code: int | None) -> list[Sequence[Case]]:
+        """Of a variant over whose case `key` a process ended, alone: all of it after a first crash. After a second one
+        that case is not built any more, nor the others if it was the first to be called, since building may crash."""
+        how = f"the process that compiled {key} {_ended(code)}"
+        if code is not None and -code in OUTSIDE:
             self._say(f"{how}: it is compiled when its turn comes")
-        elif cases not in self._suspects:
+            return []
+        if cases not in self._suspects:
             self._suspects.append(cases)
             self._tell(f"{how}: it is tried once more")
-            return True
-        else:
+            return [cases]
+        whole = key == cases[0].key
+        self.crashed.update({case.key: Crash(f"{how}, twice", whole) for case in cases if whole or case.key == key})
+        if whole:
             self._say(how)
-            self.crashed.update({case.key: f"{how}, twice" for case in cases})
-        return False
+            return []
+        self._tell(how)
+        return [[case for case in cases if case.key != key]]
 
-    def _first_to_end(self) -> tuple[int | None, int]:
-        """Of what broke the pool the process and its status (negative: the signal that ended it; 0: none is known), and
-        of several a crash. The pool ends the others by SIGTERM; a thread of it collects them, and has their statuses
-        when it has."""
-        until, ended = perf_counter() + GRACE_S, list[tuple[int | None, int | None]]()
+    def _first_to_end(self) -> tuple[int | None, int | None]:
+        """Of what broke the pool the process and its status (negative: the signal that ended it; None: none is known),
+        and of several a crash. The pool ends the others by SIGTERM; a thread of it collects them, and has their
+        statuses when it has."""
+        until, ended = perf_counter() + GRACE_S, list[tuple[int | None, int]]()
         while not ended and perf_counter() < until:
             codes = [(child.pid, child.exitcode) for child in self._own]
-            ended = [(pid, code) for pid, code in codes if code not in (None, 0, -SIGTERM)]
+            ended = [(pid, code) for pid, code in codes if code is not None and code != -SIGTERM]
             if all(code is not None for _, code in codes):
                 break
             sleep(POLL_S)
-        return min(((pid, code or 0) for pid, code in ended), key=lambda one: -one[1] in OUTSIDE, default=(None, 0))
+        if not ended:
+            return None, None
+        return min(ended, key=lambda one: -one[1] in OUTSIDE)
 
     def stop(self) -> None:
-        """At once, whatever is being compiled: else the pool would wait for it."""
+        """At once, whatever is being compiled: else the pool would wait for it. Also where this is interrupted."""
+        try:
+            for child in self._own:
+                child.terminate()
+            self._join()
+        finally:
+            for child in self._own:
+                child.kill()  # of those that have ended, nothing
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._folder.cleanup()
+            self._join()
+
+    def _join(self) -> None:
+        """What does not end, for a thread of its own or what it has started, is not waited for."""
+        until = perf_counter() + GRACE_S
         for child in self._own:
-            child.terminate()
-        for child in self._own:
-            child.join(GRACE_S)
-            child.kill()  # of those that have ended, nothing
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._folder.cleanup()
+            child.join(max(0.0, until - perf_counter()))
 
 
-def _ended(code: int) -> str:
+def _children_but(others: Sequence[BaseProcess]) -> list[BaseProcess]:
+    return [child for child in multiprocessing.active_children() if child not in others]
+
+
+def _ended(code: int | None) -> str:
     """By its status, in words."""
-    return f"was {killed_by(-code)}" if code < 0 else f"ended with status {code}" if code else "ended"
+    if code is None:
+        return "ended"
+    return f"was {killed_by(-code)}" if code < 0 else f"ended with status {code}"
 
 
 @contextmanager

@@ -29,12 +29,20 @@ from perf.workbench import Workbench
 from perf.workload import workload
 
 
+@dataclass(frozen=True)
+class Crash:
+    """What ended a process that was at a case. `whole`: as soon as its variant was built, or called at first."""
+
+    why: str
+    whole: bool
+
+
 class Background(Protocol):
     """What other processes do for a run, until it waits for them (the keys of what they did) or stops them; and by key
     what ended one of them."""
 
     @property
-    def crashed(self) -> Mapping[str, str]: ...
+    def crashed(self) -> Mapping[str, Crash]: ...
 
     def wait(self) -> Iterable[str]: ...
 
@@ -125,8 +133,8 @@ class Session:
         if background is not None:
             with self.workbench.ledger.span("precompiling"):
                 self.compiled.update(background.wait())
-            for key, why in background.crashed.items():
-                self.workbench.refuse(Case.parse(key), CrashError(why))
+            for key, crash in background.crashed.items():
+                self.workbench.refuse(Case.parse(key), CrashError(crash.why), crash.whole)
 
     def give_up(self) -> None:
         """Stop what is still done in the background: the run has ended. What was left out of garbage collections is so

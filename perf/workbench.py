@@ -80,8 +80,7 @@ class Workbench:
     def built(self, case: Case) -> Built:
         """The variant of `case`, built now if it is not the one at hand. What building raises is the caller's to see,
         each time that the case is asked for; it is not built again for that."""
-        key = self.place(case)
-        if key != self._key or self._built is None:
+        if (key := self.place(case)) != self._key or self._built is None:
             self._turn_to(case)
             self.close()
             self._precision.enter_context(tf32(allowed=False))
@@ -90,9 +89,11 @@ class Workbench:
                 self._key, self._built = key, Built(variant.build(self.blueprint(case)))
         return self._built
 
-    def refuse(self, case: Case, why: Exception) -> None:
-        """Raise it where the case is to be built."""
-        self._failures.keep(why, *self.place(case))
+    def refuse(self, case: Case, why: Exception, whole: bool) -> None:
+        """Raise it where the case is to be checked; of a `whole` variant, also where that is to be built."""
+        self._failures.keep(why, case.key)
+        if whole:
+            self._failures.keep(why, *self.place(case))
 
     def place(self, case: Case) -> tuple[str, ...]:
         """Cases of one are served by one built variant."""
@@ -231,8 +232,7 @@ class Workbench:
 
     def _expected(self, case: Case, dtype: str) -> tuple[Outputs, Outputs, str]:
         """Reference and eager outputs of `case`, and why eager is no measure, if it is not; kept for the session."""
-        core, preset, _, _ = self.describe(case)
-        inputs = self.inputs(case)
+        (core, preset, *_), inputs = self.describe(case), self.inputs(case)
         where = (case.core, case.preset, case.shape, case.device)
         if (*where, preset.reference, "reference") not in self._outputs:
             reference, _ = self._eager(case, preset.reference, inputs)

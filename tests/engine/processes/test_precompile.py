@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+
+from tests.engine.processes.watched import alive, within
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -19,6 +19,7 @@ PIDS = """
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 import pytest
@@ -56,6 +57,18 @@ def crashing_once(plan):
     return noted(plan)
 
 
+def gone(plan):
+    if Path({folder!r}, "main").read_text() != str(os.getpid()):
+        os._exit(0)
+    return noted(plan)
+
+
+def lingering(plan):
+    if Path({folder!r}, "main").read_text() != str(os.getpid()):
+        threading.Thread(target=time.sleep, args=(300,)).start()
+    return noted(plan)
+
+
 def endless(plan):
     noted(plan)
     time.sleep(300)
@@ -82,7 +95,7 @@ def leaving(plan):
     sys.exit("no licence")
 
 
-BUILDS = (noted, broken, killed, crashing, crashing_once, endless, stubborn, waiting, skipped, leaving)
+BUILDS = (noted, broken, killed, crashing, crashing_once, gone, lingering, endless, stubborn, waiting, skipped, leaving)
 VARIANTS = [Variant(f"way-{{build.__name__}}", build, standard_on=()) for build in BUILDS]
 """
 
@@ -202,15 +215,17 @@ def test_what_is_killed_there_is_left_to_the_run_and_the_rest_is_compiled(ways: 
 
 
 def test_what_crashes_there_twice_is_not_built_here_and_the_rest_is_compiled(ways: Project) -> None:
-    asked = ("way-crashing", "way-crashing_once", "way-noted")
+    """A thread that does not end is not waited for."""
+    asked = ("way-crashing", "way-crashing_once", "way-lingering", "way-gone")
     result = ways.run("-m", "parity or latency", *(f"--variant={way}" for way in asked), "--precompile", "2")
-    result.assert_outcomes(passed=4, failed=2)
+    result.assert_outcomes(passed=4, failed=4)
     crashed = "the process that compiled toy/tiny/{}/b5/cpu was killed by SIGSEGV"
     result.stdout.fnmatch_lines_random(
         [
             *(f"{crashed.format(way)}: it is tried once more" for way in asked[:2]),
-            f"compiled * of 3: {crashed.format('way-crashing')}",
-            *(f"compiled * of 3: toy/tiny/{way}/b5/cpu: * s" for way in asked[1:]),
+            f"compiled * of 4: {crashed.format('way-crashing')}",
+            *(f"compiled * of 4: toy/tiny/{way}/b5/cpu: * s" for way in asked[1:3]),
+            "wrong: toy/tiny/way-gone/b5/cpu: did not build: CrashError: * ended with status 0, twice",
             f"wrong: toy/tiny/way-crashing/b5/cpu: did not build: CrashError: {crashed.format('way-crashing')}, twice",
         ]
     )
@@ -226,20 +241,3 @@ def test_a_run_takes_its_compiling_processes_with_it(ways: Project, how: signal.
     run.send_signal(how)
     run.wait(timeout=60)
     within(60, lambda: not alive(worker))
-
-
-def alive(pid: int) -> bool:
-    """Whether it runs: one that has ended and that nobody waits for does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return state.rpartition(")")[2].split()[0] != "Z"
-
-
-def within(seconds: float, found: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (result := found()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return result

@@ -115,7 +115,8 @@ def test_where_a_process_was_is_known_after_it(tmp_path: Path) -> None:
         ([-15, -9, -11, 0], (2, -11)),  # of several a crash
         ([-15, -9], (1, -9)),
         ([-15, 3], (1, 3)),
-        ([-15, -15, 0], (None, 0)),
+        ([-9, 0], (1, 0)),  # it had no reason to end
+        ([-15, -15], (None, None)),
     ],
 )
 def test_who_ended_first_is_told_from_those_whom_the_pool_ended(
@@ -127,10 +128,38 @@ def test_who_ended_first_is_told_from_those_whom_the_pool_ended(
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [(-11, "was killed by SIGSEGV"), (3, "ended with status 3"), (0, "ended"), (-15, "was killed by SIGTERM")],
+    [(-11, "was killed by SIGSEGV"), (3, "ended with status 3"), (0, "ended with status 0"), (None, "ended")],
 )
-def test_how_a_process_ended_is_said(code: int, said: str) -> None:
+def test_how_a_process_ended_is_said(code: int | None, said: str) -> None:
     assert _ended(code) == said
+
+
+@pytest.mark.parametrize(
+    ("at", "blamed", "left"),
+    [(0, {"r": True, "s": True, "t": True}, []), (1, {"s": False}, ["r", "t"])],
+)
+def test_a_second_crash_is_the_cases_own_and_the_variants_where_it_was_its_first(
+    at: int, blamed: dict[str, bool], left: list[str]
+) -> None:
+    cases = [Case("small", "full", "any", shape, "cpu") for shape in "rst"]
+    run: Any = SimpleNamespace(_suspects=[], crashed={}, _tell=Mock(), _say=Mock())
+    asked = (run, cases, cases[at].key, -11)
+    assert Precompiler._what_is_tried(*asked) == [cases]
+    assert not run.crashed
+    again = Precompiler._what_is_tried(*asked)
+    assert [case.shape for tried in again for case in tried] == left
+    assert {Case.parse(key).shape: crash.whole for key, crash in run.crashed.items()} == blamed
+    assert {crash.why for crash in run.crashed.values()} == {
+        f"the process that compiled {cases[at].key} was killed by SIGSEGV, twice"
+    }
+
+
+def test_who_is_killed_from_outside_is_left_to_the_run() -> None:
+    cases = [Case("small", "full", "any", "r", "cpu")]
+    run: Any = SimpleNamespace(_suspects=[], crashed={}, _tell=Mock(), _say=Mock())
+    assert Precompiler._what_is_tried(run, cases, cases[0].key, -9) == []
+    assert not run._suspects
+    assert not run.crashed
 
 
 def test_a_variant_is_compiled_once_for_all_shapes_unless_it_is_built_for_one_and_the_largest_first() -> None:

@@ -17,8 +17,11 @@ FAKE = """#!/bin/sh
 echo "$*" >> calls
 trap 'echo interrupted >> calls; exit 2' INT
 case "$*" in *endless*) while :; do sleep 0.1; done;; esac
-case "$*" in *coldstart*) exit {cold};; *) exit {checks};; esac
+case "$*" in *coldstart*) status={cold};; *) status={checks};; esac
+echo $status >"$3"
+exit $status
 """
+SILENT = "#!/bin/sh\necho >>calls\n"
 
 TIME_IS_UP = """#!/bin/sh
 [ "$1 $2 $3" = "--foreground --signal=INT --kill-after=60s" ] || exit 125
@@ -111,6 +114,15 @@ def test_a_run_that_broke_off_is_not_followed_by_another(tmp_path: Path, checks:
     assert (found, len(calls)) == (str(checks), 1)
 
 
+def test_a_pytest_that_ended_with_no_word_of_its_own_has_not_passed(tmp_path: Path) -> None:
+    """What it loads may end the process, with status 0."""
+    copy(tmp_path)
+    executable(tmp_path / "python", SILENT)
+    make(tmp_path)
+    assert (tmp_path / "nightly" / "status").read_text() == "3\n"
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
 def test_cold_starts_are_few_and_none_where_cases_are_chosen(tmp_path: Path) -> None:
     _, (checks, cold) = nightly(tmp_path, 0, 0)
     assert "--device cuda" in checks
@@ -200,7 +212,7 @@ def test_pytest_holds_the_lock_as_long_as_it_runs(tmp_path: Path) -> None:
     copy(tmp_path)
     executable(
         tmp_path / "python",
-        "#!/bin/sh\nflock --nonblock nightly.lock true\n[ $? = 1 ] && readlink /proc/$$/fd/9 >> held\n",
+        "#!/bin/sh\nflock --nonblock nightly.lock true\n[ $? = 1 ] && readlink /proc/$$/fd/9 >> held\necho 0 >$3\n",
     )
     make(tmp_path)
     assert (tmp_path / "held").read_text().splitlines() == [f"{tmp_path}/nightly.lock"] * 2
