@@ -14,7 +14,7 @@ class UnsupportedError(Exception):
 
 
 class CrashError(Exception):
-    """To build a case ended a process, and would end this one."""
+    """To build or to call a case ended a process, and would end this one."""
 
 
 def _said(error: BaseException) -> str:

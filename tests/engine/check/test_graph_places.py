@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -20,71 +18,10 @@ from torch import nn
 
 import perf
 from perf.check.dynamo_log import BreakLog
-from perf.check.graphs import GraphReport, count_graphs, watching, whole
+from perf.check.graphs import count_graphs, watching, whole
+from tests.engine.check.graph_toys import ROOT, Around, InLoop, Leaf, Raises, Whole, breaks, count, place
 
-ROOT = Path(__file__).parent
-EAGER = "[the whole function runs eagerly"
-
-
-def place(of: Callable[..., Any] | type, snippet: str) -> str:
-    """`test_graphs.py:LINE` of the one line in the source of `of` that holds `snippet`."""
-    lines, first = inspect.getsourcelines(of)
-    found = [first + offset for offset, line in enumerate(lines) if snippet in line]
-    assert len(found) == 1, (snippet, found)
-    return f"{Path(inspect.getsourcefile(of) or '').name}:{found[0]}"
-
-
-def count(module: Callable[..., Any], *rows: int, **options: Any) -> GraphReport:
-    """Counts over one call for each of `rows`, with a tensor of rows × 4 named x."""
-    return count_graphs(module, [{"x": torch.ones(n, 4)} for n in rows or (3,)], root=ROOT, **options)
-
-
-def breaks(report: GraphReport) -> list[tuple[str, int, bool]]:
-    return [(item.where, item.count, item.own) for item in report.breaks]
-
-
-class Whole(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.sin() + 1
-
-
-class Leaf(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + 1
-        print("leaf")
-        return x * 2
-
-
-class Around(nn.Module):
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.inner(x - 1)
-        return y * 3
-
-
-class InLoop(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(3):
-            x = x + 1
-            print("in a loop")
-        return x
-
-
-class Raises(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.shape[0] == 5:
-            raise ValueError("no five")
-        return x + 1
-
-
-@pytest.fixture(autouse=True)
-def _dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("clean_dynamo")
 
 
 @pytest.fixture
@@ -154,7 +91,7 @@ def test_what_the_user_asked_to_log_is_still_logged_and_not_twice() -> None:
         assert heard == []
         log.setLevel(logging.DEBUG)
         count(Leaf())
-        assert [f"{Path(__file__).name}:" in text for text in heard] == [True]
+        assert [place(Leaf, "print") in text for text in heard] == [True]
     finally:
         log.removeHandler(handler)
         log.setLevel(level)

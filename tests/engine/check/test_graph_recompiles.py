@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,34 +12,9 @@ from torch import nn
 
 from perf.check.graphs import GraphReport, Recompile, count_graphs
 from perf.contract import Axis
+from tests.engine.check.graph_toys import ROOT, Raises, Whole, count, place
 
-ROOT = Path(__file__).parent
-EAGER = "[the whole function runs eagerly"
-
-
-def place(of: Callable[..., Any] | type, snippet: str) -> str:
-    """`test_graphs.py:LINE` of the one line in the source of `of` that holds `snippet`."""
-    lines, first = inspect.getsourcelines(of)
-    found = [first + offset for offset, line in enumerate(lines) if snippet in line]
-    assert len(found) == 1, (snippet, found)
-    return f"{Path(inspect.getsourcefile(of) or '').name}:{found[0]}"
-
-
-def count(module: Callable[..., Any], *rows: int, **options: Any) -> GraphReport:
-    """Counts over one call for each of `rows`, with a tensor of rows × 4 named x."""
-    return count_graphs(module, [{"x": torch.ones(n, 4)} for n in rows or (3,)], root=ROOT, **options)
-
-
-class Whole(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.sin() + 1
-
-
-class Raises(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.shape[0] == 5:
-            raise ValueError("no five")
-        return x + 1
+pytestmark = pytest.mark.usefixtures("clean_dynamo")
 
 
 class Catches(nn.Module):
@@ -60,13 +33,6 @@ class Flag(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.times = self.times + 1
         return x * self.times
-
-
-@pytest.fixture(autouse=True)
-def _dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def test_static_shapes_recompile_for_each() -> None:

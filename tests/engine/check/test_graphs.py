@@ -2,65 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import torch._dynamo
 from torch import nn
 
 from perf.check.graphs import GraphReport, count_graphs
+from tests.engine.check.graph_toys import (
+    EAGER,
+    ROOT,
+    Around,
+    Branch,
+    InLoop,
+    InNoGrad,
+    Leaf,
+    Outer,
+    Whole,
+    breaks,
+    count,
+    place,
+)
 
-ROOT = Path(__file__).parent
-EAGER = "[the whole function runs eagerly"
-
-
-def place(of: Callable[..., Any] | type, snippet: str) -> str:
-    """`test_graphs.py:LINE` of the one line in the source of `of` that holds `snippet`."""
-    lines, first = inspect.getsourcelines(of)
-    found = [first + offset for offset, line in enumerate(lines) if snippet in line]
-    assert len(found) == 1, (snippet, found)
-    return f"{Path(inspect.getsourcefile(of) or '').name}:{found[0]}"
-
-
-def count(module: Callable[..., Any], *rows: int, **options: Any) -> GraphReport:
-    """Counts over one call for each of `rows`, with a tensor of rows × 4 named x."""
-    return count_graphs(module, [{"x": torch.ones(n, 4)} for n in rows or (3,)], root=ROOT, **options)
-
-
-def breaks(report: GraphReport) -> list[tuple[str, int, bool]]:
-    return [(item.where, item.count, item.own) for item in report.breaks]
-
-
-class Whole(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.sin() + 1
-
-
-class Leaf(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + 1
-        print("leaf")
-        return x * 2
-
-
-class Around(nn.Module):
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.inner(x - 1)
-        return y * 3
-
-
-class Outer(Around):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.inner(x + 5)
-        return y - 7
+pytestmark = pytest.mark.usefixtures("clean_dynamo")
 
 
 class ThreePlaces(nn.Module):
@@ -87,14 +50,6 @@ class OnePlaceThrice(nn.Module):
         return x * 5
 
 
-class InLoop(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(3):
-            x = x + 1
-            print("in a loop")
-        return x
-
-
 class Blocks(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -110,16 +65,6 @@ class BeforeAnyOperator(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         print("before")
         return x + 1
-
-
-class InNoGrad(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = x + 1
-        with torch.no_grad():
-            y = y * 2
-            print("in no_grad")
-            y = y + 3
-        return y
 
 
 class Manager:
@@ -144,20 +89,6 @@ class InTry(nn.Module):
         finally:
             y = x + 3
         return y
-
-
-class Branch(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.sum() > 0:
-            return x + 1
-        return x - 1
-
-
-@pytest.fixture(autouse=True)
-def _dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def test_a_module_without_breaks_is_one_graph() -> None:
