@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
-from tempfile import TemporaryFile
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 
 Need = Callable[[str], str | None]
 """device → None where the need is met, else one line: what is missing, and how to get it."""
@@ -45,6 +49,33 @@ def _cxx() -> str | None:
     except InvalidCxxCompiler:
         found = None
     return None if found else "no C++ compiler that Inductor would take is on PATH: apt-get install g++, or set CXX"
+
+
+def shared_cxx_library(device: str) -> str | None:
+    """Inductor's C++ compiler links libstdc++ as the shared library that torch has loaded. One that has only the
+    archive puts a second copy into what it makes, whose locale facets are numbered from zero again: an AOTInductor
+    package looks one up while it is loaded (std::regex, for the name of the device) and gets what torch put there."""
+    if sys.platform != "linux":
+        return None
+    from torch._inductor import cpp_builder
+
+    return _cxx() or _links_statically(cpp_builder.get_cpp_compiler())
+
+
+@cache
+def _links_statically(compiler: str) -> str | None:
+    with TemporaryDirectory(prefix="coregate-needs-") as folder:
+        library = Path(folder) / "library.so"
+        command = [compiler, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)]
+        made = subprocess.run(command, input=_USES_STRING, capture_output=True, text=True, check=False)
+        if made.returncode:
+            return f"{compiler} links no shared library ({made.stderr.strip()[-200:]}): set CXX to one that does"
+        if b"libstdc++.so" in library.read_bytes():
+            return None
+    return f"{compiler} finds no shared libstdc++ and would put a second one beside torch's: set CXX to one that does"
+
+
+_USES_STRING = "#include <string>\nstd::string *made() { return new std::string; }\n"
 
 
 def _cc() -> str | None:

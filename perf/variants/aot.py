@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perf.contract import Blueprint, Variant
-from perf.needs import all_of, compiler, device_present
+from perf.needs import all_of, compiler, device_present, shared_cxx_library
 from perf.runners import ModuleRunner
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def build_exported(blueprint: Blueprint) -> ModuleRunner:
 
 def host_compiler(device: str) -> str | None:
     """A package is a C++ library, whatever the device of its kernels."""
-    return compiler("cpu")
+    return compiler("cpu") or shared_cxx_library(device)
 
 
 def variant(name: str, dtype: str = "float32") -> Variant:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -12,6 +14,7 @@ import torch._inductor.config
 from torch._inductor import cpp_builder
 
 from perf import needs
+from perf.variants import aot
 
 
 @pytest.fixture
@@ -40,6 +43,44 @@ def test_a_compiler_that_inductor_would_not_take_does_not_serve(tmp_path: Path) 
     (tmp_path / "g++").symlink_to("/bin/true")
     cpp_builder.cpp_compiler_search.cache_clear()
     assert needs.compiler("cpu") is None
+
+
+def compiler_that_appends(path: Path, flags: str) -> Path:
+    """g++, with `flags` after what it is asked."""
+    path.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@" {flags}\n')
+    path.chmod(0o755)
+    return path
+
+
+def archive_alone(folder: Path) -> Path:
+    """A folder that has libstdc++ as an archive and not as a shared library."""
+    found = subprocess.run(["g++", "-print-file-name=libstdc++.a"], capture_output=True, text=True, check=True)
+    folder.mkdir()
+    (folder / "libstdc++.a").symlink_to(found.stdout.strip())
+    return folder
+
+
+def test_a_compiler_that_has_libstdcxx_as_an_archive_does_not_serve_for_packages(tmp_path: Path) -> None:
+    archived = compiler_that_appends(tmp_path / "archived", f"-L{archive_alone(tmp_path / 'only')}")
+    with torch._inductor.config.patch({"cpp.cxx": (str(archived),)}):
+        said = (
+            f"{archived} finds no shared libstdc++ and would put a second one beside torch's: set CXX to one that does"
+        )
+        assert needs.compiler("cpu") is None
+        assert needs.shared_cxx_library("cpu") == needs.shared_cxx_library("cuda") == said
+        assert aot.host_compiler("cuda") == said
+
+
+def test_a_compiler_that_links_nothing_shared_says_why(tmp_path: Path) -> None:
+    failing = compiler_that_appends(tmp_path / "failing", "-lnot_there")
+    with torch._inductor.config.patch({"cpp.cxx": (str(failing),)}):
+        said = str(needs.shared_cxx_library("cuda"))
+    assert said.startswith(f"{failing} links no shared library (")
+    assert "not_there" in said
+
+
+def test_the_system_s_compiler_serves() -> None:
+    assert aot.host_compiler("cpu") is None
 
 
 def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
