@@ -76,6 +76,15 @@ def checked_inputs() -> Iterator[None]:
             os.environ[CHECK_INPUTS] = before
 
 
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """`aoti_compile_and_package` writes the device's facts into Inductor's settings, which are part of a package's
+    name: the next one of the process would have another name than the same one compiled first."""
+    metadata = dict(torch._inductor.config.aot_inductor.metadata)
+    with torch._inductor.config.patch({"aot_inductor.metadata": metadata}):
+        yield
+
+
 def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
     """The core's package at the blueprint's preset and device, compiled unless the cache has it. It is loaded in a
     process of its own first: compiled code can end the process that loads it, and would end the run. Raises as
@@ -87,7 +96,7 @@ def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
     name = f"{core.name}-{preset}-{_key(blueprint, module, given, dtype)[:24]}"
 
     def build(folder: Path) -> None:
-        with size_one(given):
+        with size_one(given), settings_kept():
             program = export(module, given, dtype, blueprint.device)
             torch._inductor.aoti_compile_and_package(program, package_path=str(folder / PACKAGE))
         _try_to_load(folder / PACKAGE, blueprint.device)

@@ -161,6 +161,11 @@ def key(cache: Path, module: nn.Module | None = None, dtype: str = "float32") ->
     return aot_package._key(plan, module or plan.module(dtype), example(plan.core, plan.preset), dtype)
 
 
+def test_its_name_is_the_same_after_a_package_was_compiled(runner: AotRunner, home: Path) -> None:
+    """Else of a run's packages only the first of each process would be found again."""
+    assert runner.package.parent.name == f"toy-tiny-{key(home / 'cache')[:24]}"
+
+
 def test_what_decides_the_code_is_in_the_name(runner: AotRunner, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights, dtype, threads (Inductor's loops have their number in them), processor, Inductor's settings, torch."""
     heavier = toy_blueprint(home).module("float32")
