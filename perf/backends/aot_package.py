@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 import torch._inductor
@@ -21,11 +22,12 @@ from perf.backends.build_cache import built_once
 from perf.backends.deployed import Loading
 from perf.backends.libraries import library_versions
 from perf.backends.module_identity import digest
-from perf.backends.torch_export import Example, example, export, refuse_large, size_one
-from perf.contract import Blueprint
+from perf.backends.torch_export import Example, example, export, refuse_large, size_one, smallest
+from perf.contract import Blueprint, Inputs
+from perf.errors import UnsupportedError
 from perf.runners import ModuleRunner
 
-PACKAGE = "model.pt2"
+PACKAGE, SMALLEST = "model.pt2", "smallest.json"
 CHECK_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"
 """A package reads this environment variable once, at its first call after loading. Without it nothing is checked: a
 batch beyond the exported range runs, and so do two inputs that disagree about the batch."""
@@ -49,8 +51,23 @@ class AotRunner(ModuleRunner):
         given = example(blueprint.core, blueprint.preset)
         self.package = package(blueprint, given, dtype)
         super().__init__(torch._inductor.aoti_load_package(str(self.package)), dtype, blueprint.device)
+        self._smallest: list[tuple[str, int, int]] = json.loads((self.package.parent / SMALLEST).read_text())
         with checked_inputs():
             self.run(self.prepare(given.inputs))
+
+    def prepare(self, inputs: Inputs) -> dict[str, Any]:
+        """As `ModuleRunner` does.
+
+        Raises:
+            UnsupportedError: a size that the core allows and what was exported of it does not.
+        """
+        for name, dim, least in self._smallest:
+            if (size := inputs[name].shape[dim]) < least:
+                raise UnsupportedError(
+                    f"torch.export took {name}[{dim}] for {least} or more, by a rule of one of the core's operators: "
+                    f"its package does not run at {size}"
+                )
+        return super().prepare(inputs)
 
     def counters(self) -> Mapping[str, int]:
         return {"bytes_on_disk": self.package.stat().st_size}
@@ -99,6 +116,7 @@ def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
         with size_one(given), settings_kept():
             program = export(module, given, dtype, blueprint.device)
             torch._inductor.aoti_compile_and_package(program, package_path=str(folder / PACKAGE))
+        (folder / SMALLEST).write_text(json.dumps(smallest(program, given.axes)))
         _try_to_load(folder / PACKAGE, blueprint.device)
 
     return built_once(blueprint.cache / "aot" / name, build) / PACKAGE

@@ -107,6 +107,19 @@ def size_one(given: Example) -> Iterator[None]:
         yield
 
 
+def smallest(program: ExportedProgram, axes: Axes) -> list[tuple[str, int, int]]:
+    """Of each open dimension, as input, index and size, the least size that `program` holds for. That can be more than
+    `axes` ask for, and the exporter does not say so: the layout that a convolution gives to images that lie channels
+    last hangs on whether the batch is more than one, and what is a multiple starts at two of them (torch 2.11.0 and
+    2.14.1)."""
+    held = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    return [(name, dim, _least(held[name].shape[dim])) for name, dims in axes.items() for dim in dims]
+
+
+def _least(size: Any) -> int:
+    return int(size.node.shape_env.bound_sympy(size.node.expr).lower)
+
+
 def dims(inputs: Inputs, axes: Axes) -> dict[str, dict[int, Any] | None]:
     """`dynamic_shapes` for every input. An axis of symbol `height` and multiple 8 is `8 * height_8`, so that its
     bounds are those of whole multiples; equal symbols are one dimension.
