@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from perf.claims.reading import MissingError
+from perf.claims.reading import MissingError, Reading
 from perf.claims.words import Proof
 from perf.outcome import Row
 from tests.cores.claim_answers import CLAIMS, answer, start
-from tests.engine.claim_toys import reading, row
+from tests.engine.claim_toys import reading, record, row
 
 ALONE = {"library_import_s": 0.5, "session_load_s": 1.5}
 LEVELS = {f"nodes_at_{level}": 90 for level in ("disable", "basic", "extended", "all")}
@@ -88,6 +88,18 @@ def test_a_row_without_something_is_left_out_and_named(name: str, rows: Sequence
     assert list(found.said.left_out.values()) == [f"{broken[at].key}: {lack}"]
     with pytest.raises(MissingError):
         how(reading(*broken, device=device))
+
+
+def test_c3_ways_of_one_run_are_compared_though_another_has_a_third() -> None:
+    third = row("flux-clip/tiny/cudagraphs/s/cpu", 9.0, {"sampling": "±0.4% of 87 samples"})
+    how = CLAIMS["C3"].answer
+    assert not isinstance(how, Proof)
+    found = Reading("a-machine", "cpu", [record(*WAYS, at=1), record(third, WAYS[0], at=2), record(third, at=3)])
+    assert how(found) == answer("C3", (third, WAYS[0]))
+    assert not found.said.apart
+    apart = Reading("a-machine", "cpu", [record(WAYS[0], at=1), record(WAYS[1], at=2), record(third, at=3)])
+    assert how(apart) == answer("C3", (*WAYS, third))
+    assert list(apart.said.apart) == [tuple(sorted(found.key for found in (*WAYS, third)))]
 
 
 def test_c3_a_way_without_its_sampling_is_left_out() -> None:
