@@ -88,6 +88,14 @@ class Reading:
             self.said.apart[tuple(wants)] = None
         return replace(self, records=whole or self.records)
 
+    def by_run(self, keys: Sequence[str], names: Sequence[str]) -> list[list[str]]:
+        """Of each record, newest first, those of `keys` of which it has all of `names`, at the newest one's work."""
+        newest = {key: self._having(key)[-1].rows[key].workload for key in keys}
+        return [
+            [key for key in keys if _is_whole(record.rows.get(key), names, newest[key])]
+            for record in reversed(self.records)
+        ]
+
     def lines(self, keys: Iterable[str], line: Callable[[str], Line | None]) -> Iterator[tuple[str, Line]]:
         """What `line` makes of each key, where it makes something. A key that lacks what it needs is left out, and its
         lack is said: it does not hide the others."""

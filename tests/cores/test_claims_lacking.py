@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from perf.claims.reading import MissingError, Reading
-from perf.claims.words import Proof
+from perf.claims.words import Answer, Proof
 from perf.outcome import Row
 from tests.cores.claim_answers import CLAIMS, answer, start
 from tests.engine.claim_toys import reading, record, row
@@ -90,16 +90,37 @@ def test_a_row_without_something_is_left_out_and_named(name: str, rows: Sequence
         how(reading(*broken, device=device))
 
 
-def test_c3_ways_of_one_run_are_compared_though_another_has_a_third() -> None:
-    third = row("flux-clip/tiny/cudagraphs/s/cpu", 9.0, {"sampling": "±0.4% of 87 samples"})
+SAMPLED = {"sampling": "±0.4% of 87 samples"}
+THIRD = row("flux-clip/tiny/cudagraphs/s/cpu", 9.0, SAMPLED)
+
+
+def c3(*runs: Sequence[Row]) -> tuple[Answer, Reading]:
+    """Runs in the order in which they were made."""
     how = CLAIMS["C3"].answer
     assert not isinstance(how, Proof)
-    found = Reading("a-machine", "cpu", [record(*WAYS, at=1), record(third, WAYS[0], at=2), record(third, at=3)])
-    assert how(found) == answer("C3", (third, WAYS[0]))
-    assert not found.said.apart
-    apart = Reading("a-machine", "cpu", [record(WAYS[0], at=1), record(WAYS[1], at=2), record(third, at=3)])
-    assert how(apart) == answer("C3", (*WAYS, third))
-    assert list(apart.said.apart) == [tuple(sorted(found.key for found in (*WAYS, third)))]
+    found = Reading("a-machine", "cpu", [record(*rows, at=at) for at, rows in enumerate(runs)])
+    return how(found), found
+
+
+def test_c3_ways_of_one_run_are_compared_though_another_has_a_third() -> None:
+    found, reading = c3(WAYS, (THIRD, WAYS[0]), (THIRD,))
+    assert found == answer("C3", (THIRD, WAYS[0]))
+    assert not reading.said.apart
+    assert [path.stem for path in reading.used] == ["a-cpu-2c-1"]
+
+
+def test_c3_ways_of_different_runs_are_compared_where_none_has_two_and_it_says_so() -> None:
+    found, reading = c3(WAYS[:1], WAYS[1:], (THIRD,))
+    assert found == answer("C3", (*WAYS, THIRD))
+    assert list(reading.said.apart) == [tuple(sorted(each.key for each in (*WAYS, THIRD)))]
+
+
+def test_c3_a_run_counts_by_what_is_whole_in_it_and_of_the_newest_work() -> None:
+    """The first run has three ways of other work, the third a way that was not timed."""
+    other = [replace(each, workload="other") for each in (*WAYS, THIRD)]
+    found, reading = c3(other, WAYS, [without(WAYS[0], "latency_s"), THIRD])
+    assert found == answer("C3", WAYS)
+    assert not reading.said.apart
 
 
 def test_c3_a_way_without_its_sampling_is_left_out() -> None:
