@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,30 +52,47 @@ def _cxx() -> str | None:
 
 
 def shared_cxx_library(device: str) -> str | None:
-    """Inductor's C++ compiler links libstdc++ as the shared library that torch has loaded. One that has only the
-    archive puts a second copy into what it makes, whose locale facets are numbered from zero again: an AOTInductor
-    package looks one up while it is loaded (std::regex, for the name of the device) and gets what torch put there."""
-    if sys.platform != "linux":
-        return None
+    """Inductor's C++ compiler must link the libstdc++ that torch has loaded. One that finds the archive alone puts a
+    second copy into what it makes, whose locale facets are numbered anew: an AOTInductor package looks one up while it
+    is loaded (std::regex, for the name of the device) and gets another."""
     from torch._inductor import cpp_builder
 
-    return _cxx() or _links_statically(cpp_builder.get_cpp_compiler())
+    return _second_library(cpp_builder.get_cpp_compiler()) if sys.platform == "linux" else None
+
+
+_ASKS_FOR_A_LOCALE = "#include <locale>\nstd::locale made() { return std::locale(); }\n"
+_OF_THE_ARCHIVE = b"_ZNSt6locale5_ImplC"
+"""A constructor that no header mentions: where its name is, libstdc++'s locales are."""
 
 
 @cache
-def _links_statically(compiler: str) -> str | None:
+def _second_library(compiler: str) -> str | None:
     with TemporaryDirectory(prefix="coregate-needs-") as folder:
         library = Path(folder) / "library.so"
-        command = [compiler, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)]
-        made = subprocess.run(command, input=_USES_STRING, capture_output=True, text=True, check=False)
-        if made.returncode:
-            return f"{compiler} links no shared library ({made.stderr.strip()[-200:]}): set CXX to one that does"
-        if b"libstdc++.so" in library.read_bytes():
-            return None
-    return f"{compiler} finds no shared libstdc++ and would put a second one beside torch's: set CXX to one that does"
+        why = _not_linked([compiler, "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)])
+        if why or not library.exists():
+            return f"{compiler} links no shared library ({why or 'it makes none'}): apt-get install g++, or set CXX"
+        if _OF_THE_ARCHIVE in library.read_bytes():
+            return (
+                f"{compiler} finds no libstdc++.so and links a second beside torch's: apt-get install g++, or set CXX"
+            )
+    return None
 
 
-_USES_STRING = "#include <string>\nstd::string *made() { return new std::string; }\n"
+def _not_linked(command: Sequence[str]) -> str:
+    """Why, in one line; empty where the command succeeds."""
+    try:
+        made = subprocess.run(
+            command, input=_ASKS_FOR_A_LOCALE, capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "not within 60 s"
+    except OSError as error:
+        return error.strerror or str(error)
+    if not made.returncode:
+        return ""
+    said = [line.strip() for line in made.stderr.splitlines() if line.strip()] or [f"exit status {made.returncode}"]
+    return next((line for line in said if "error" in line or "cannot" in line), said[0])[:200]
 
 
 def _cc() -> str | None:

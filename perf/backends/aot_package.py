@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 import torch._inductor
@@ -22,10 +21,8 @@ from perf.backends.build_cache import built_once
 from perf.backends.deployed import Loading
 from perf.backends.libraries import library_versions
 from perf.backends.module_identity import digest
-from perf.backends.torch_export import Example, example, export, refuse_large, size_one, smallest
-from perf.contract import Blueprint, Inputs
-from perf.errors import UnsupportedError
-from perf.runners import ModuleRunner
+from perf.backends.torch_export import Example, ExportedRunner, example, export, refuse_large, size_one, smallest
+from perf.contract import Blueprint
 
 PACKAGE, SMALLEST = "model.pt2", "smallest.json"
 CHECK_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"
@@ -37,7 +34,7 @@ SETTING_UP = "import torch, torch._inductor; torch.zeros(1, device=sys.argv[2])"
 LOADING = "torch._inductor.aoti_load_package(sys.argv[1])"
 
 
-class AotRunner(ModuleRunner):
+class AotRunner(ExportedRunner):
     """Runs the package at `package`, not the module it was made of. Inputs are checked at every call: another dtype or
     stride, a size out of its range or no multiple of what it must be, are a RuntimeError.
 
@@ -50,24 +47,10 @@ class AotRunner(ModuleRunner):
     def __init__(self, blueprint: Blueprint, dtype: str) -> None:
         given = example(blueprint.core, blueprint.preset)
         self.package = package(blueprint, given, dtype)
-        super().__init__(torch._inductor.aoti_load_package(str(self.package)), dtype, blueprint.device)
-        self._smallest: list[tuple[str, int, int]] = json.loads((self.package.parent / SMALLEST).read_text())
+        sizes = map(tuple, json.loads((self.package.parent / SMALLEST).read_text()))
+        super().__init__(torch._inductor.aoti_load_package(str(self.package)), dtype, blueprint.device, sizes)
         with checked_inputs():
             self.run(self.prepare(given.inputs))
-
-    def prepare(self, inputs: Inputs) -> dict[str, Any]:
-        """As `ModuleRunner` does.
-
-        Raises:
-            UnsupportedError: a size that the core allows and what was exported of it does not.
-        """
-        for name, dim, least in self._smallest:
-            if (size := inputs[name].shape[dim]) < least:
-                raise UnsupportedError(
-                    f"torch.export took {name}[{dim}] for {least} or more, by a rule of one of the core's operators: "
-                    f"its package does not run at {size}"
-                )
-        return super().prepare(inputs)
 
     def counters(self) -> Mapping[str, int]:
         return {"bytes_on_disk": self.package.stat().st_size}
@@ -115,8 +98,8 @@ def package(blueprint: Blueprint, given: Example, dtype: str) -> Path:
     def build(folder: Path) -> None:
         with size_one(given), settings_kept():
             program = export(module, given, dtype, blueprint.device)
+            (folder / SMALLEST).write_text(json.dumps(smallest(program, given.axes)))
             torch._inductor.aoti_compile_and_package(program, package_path=str(folder / PACKAGE))
-        (folder / SMALLEST).write_text(json.dumps(smallest(program, given.axes)))
         _try_to_load(folder / PACKAGE, blueprint.device)
 
     return built_once(blueprint.cache / "aot" / name, build) / PACKAGE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx.experimental import _config as symbolic
+from torch.utils._pytree import tree_unflatten
 
 from perf.contract import Axis, Core, Inputs, Preset
 from perf.errors import UnsupportedError
 from perf.modules import weights_bytes
-from perf.runners import to_device
+from perf.runners import ModuleRunner, to_device
 
 Axes = Mapping[str, Mapping[int, Axis]]
 """By input name and dimension, as in `Core.dynamic`."""
@@ -107,17 +108,40 @@ def size_one(given: Example) -> Iterator[None]:
         yield
 
 
+class ExportedRunner(ModuleRunner):
+    """Runs what was exported of a core, at `sizes` (of `smallest`) and above."""
+
+    def __init__(
+        self, call: Callable[..., Any], dtype: str, device: str, sizes: Iterable[tuple[str, int, int]]
+    ) -> None:
+        super().__init__(call, dtype, device)
+        self._sizes = tuple(sizes)
+
+    def prepare(self, inputs: Inputs) -> dict[str, Any]:
+        """As `ModuleRunner` does.
+
+        Raises:
+            UnsupportedError: a size that the core allows and what was exported of it does not.
+        """
+        for name, dim, least in self._sizes:
+            if (size := inputs[name].shape[dim]) < least:
+                raise UnsupportedError(f"torch.export took {name}[{dim}] for {least} or more, which {size} is not")
+        return super().prepare(inputs)
+
+
 def smallest(program: ExportedProgram, axes: Axes) -> list[tuple[str, int, int]]:
     """Of each open dimension, as input, index and size, the least size that `program` holds for. That can be more than
     `axes` ask for, and the exporter does not say so: the layout that a convolution gives to images that lie channels
     last hangs on whether the batch is more than one, and what is a multiple starts at two of them (torch 2.11.0 and
     2.14.1)."""
+    _, names = tree_unflatten(program.graph_signature.user_inputs, program.call_spec.in_spec)
     held = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    return [(name, dim, _least(held[name].shape[dim])) for name, dims in axes.items() for dim in dims]
+    return [(name, dim, _least(held[names[name]].shape[dim])) for name, dims in axes.items() for dim in dims]
 
 
 def _least(size: Any) -> int:
-    return int(size.node.shape_env.bound_sympy(size.node.expr).lower)
+    """`ExportedProgram.range_constraints` has the bounds that were asked for."""
+    return size if isinstance(size, int) else int(size.node.shape_env.bound_sympy(size.node.expr).lower)
 
 
 def dims(inputs: Inputs, axes: Axes) -> dict[str, dict[int, Any] | None]:

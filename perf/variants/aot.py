@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from perf.contract import Blueprint, Variant
 from perf.needs import all_of, compiler, device_present, shared_cxx_library
-from perf.runners import ModuleRunner
 
 if TYPE_CHECKING:
     from perf.backends.aot_package import AotRunner
+    from perf.backends.torch_export import ExportedRunner
 
 
 def build(blueprint: Blueprint, dtype: str) -> AotRunner:
@@ -22,12 +22,12 @@ def build(blueprint: Blueprint, dtype: str) -> AotRunner:
     return AotRunner(blueprint, dtype)
 
 
-def build_exported(blueprint: Blueprint) -> ModuleRunner:
-    from perf.backends.torch_export import example, export
+def build_exported(blueprint: Blueprint) -> ExportedRunner:
+    from perf.backends.torch_export import ExportedRunner, example, export, smallest
 
     given = example(blueprint.core, blueprint.preset)
     program = export(blueprint.module("float32"), given, "float32", blueprint.device)
-    return ModuleRunner(program.module(), "float32", blueprint.device)
+    return ExportedRunner(program.module(), "float32", blueprint.device, smallest(program, given.axes))
 
 
 def host_compiler(device: str) -> str | None:

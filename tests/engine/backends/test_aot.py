@@ -20,7 +20,6 @@ from perf.backends.aot_package import CHECK_INPUTS, AotRunner, checked_inputs
 from perf.backends.torch_export import example
 from perf.catalogue import discover
 from perf.contract import Axis, Blueprint, Inputs, Shape
-from perf.errors import UnsupportedError
 from perf.measure.fresh_load import fresh_load
 from tests.engine.onnx_toys import blueprint
 
@@ -121,16 +120,6 @@ def test_one_package_serves_every_legal_shape_one_too(runner: AotRunner, batch: 
 def test_what_the_package_was_not_made_for_is_an_error(runner: AotRunner, inputs: Inputs, said: str) -> None:
     with pytest.raises(RuntimeError, match=said):
         runner.run(dict(inputs))
-
-
-def test_a_size_that_was_not_exported_is_a_skip(runner: AotRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of one is a RuntimeError of the package's where a convolution is in it (test_export.py)."""
-    assert sorted(runner._smallest) == [["gain", 0, 1], ["x", 0, 1], ["x", 1, 16]]
-    monkeypatch.setattr(runner, "_smallest", [["x", 1, 16], ["gain", 0, 2]])
-    runner.prepare(draw(2, 16))
-    said = r"torch\.export took gain\[0\] for 2 or more, .+ its package does not run at 1$"
-    with pytest.raises(UnsupportedError, match=said):
-        runner.prepare(draw(1, 16))
 
 
 def test_without_the_check_a_wrong_batch_would_run(runner: AotRunner, monkeypatch: pytest.MonkeyPatch) -> None:

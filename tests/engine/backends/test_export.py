@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from perf.backends.libraries import library_versions
-from perf.backends.torch_export import dims, example, export, refuse_large, smallest
+from perf.backends.torch_export import dims, example, refuse_large
 from perf.catalogue import discover
 from perf.contract import Axis, Blueprint, Shape
 from perf.errors import UnsupportedError
@@ -105,46 +105,6 @@ def test_a_multiple_keeps_within_its_bounds() -> None:
     root = found["x"][1].root  # type: ignore[index]
     assert (root.min, root.max) == (3, 8)
     assert root is found["y"][1].root  # type: ignore[index]
-
-
-class Photograph(nn.Module):
-    """A convolution of images as a camera gives them, channels last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.conv(x.permute(0, 3, 1, 2))
-        return y
-
-
-@pytest.mark.parametrize(("kind", "least"), [(Photograph, 2), (nn.Identity, 1)])
-def test_the_least_size_is_what_the_program_holds_for(kind: Callable[[], nn.Module], least: int) -> None:
-    """`input` is `nn.Identity`'s name for its argument."""
-    name = "x" if kind is Photograph else "input"
-    plan = blueprint(
-        Path(),
-        kind,
-        inputs=lambda shape, seed: {name: torch.zeros(shape["batch"], 8, 8, 3)},
-        shapes=(Shape("b1", {"batch": 1}), Shape("b3", {"batch": 3})),
-        dynamic={name: {0: Axis("batch", 1, 8)}},
-    )
-    found = example(plan.core, plan.preset)
-    assert smallest(export(plan.module("float32"), found, "float32", "cpu"), found.axes) == [(name, 0, least)]
-
-
-def test_a_multiple_starts_at_two_of_them() -> None:
-    """The axis allows 8 columns, and 16 are the least."""
-    plan = blueprint(
-        Path(),
-        nn.Identity,
-        inputs=lambda shape, seed: {"input": torch.zeros(2, shape["width"])},
-        shapes=(Shape("w24", {"width": 24}),),
-        dynamic={"input": {1: Axis("width", 8, 64, multiple=8)}},
-    )
-    found = example(plan.core, plan.preset)
-    assert smallest(export(plan.module("float32"), found, "float32", "cpu"), found.axes) == [("input", 1, 16)]
 
 
 def test_libraries_are_those_of_the_classes() -> None:

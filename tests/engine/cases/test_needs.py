@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -15,6 +16,9 @@ from torch._inductor import cpp_builder
 
 from perf import needs
 from perf.variants import aot
+
+SYSTEM = "/usr/bin/g++" if Path("/usr/bin/g++").exists() else "g++"
+"""And not what CXX names, which the machine may have wrong."""
 
 
 @pytest.fixture
@@ -45,42 +49,85 @@ def test_a_compiler_that_inductor_would_not_take_does_not_serve(tmp_path: Path) 
     assert needs.compiler("cpu") is None
 
 
-def compiler_that_appends(path: Path, flags: str) -> Path:
-    """g++, with `flags` after what it is asked."""
-    path.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@" {flags}\n')
+def script(path: Path, line: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
     return path
 
 
-def archive_alone(folder: Path) -> Path:
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
     """A folder that has libstdc++ as an archive and not as a shared library."""
-    found = subprocess.run(["g++", "-print-file-name=libstdc++.a"], capture_output=True, text=True, check=True)
+    found = subprocess.run([SYSTEM, "-print-file-name=libstdc++.a"], capture_output=True, text=True, check=True)
+    if not Path(found.stdout.strip()).is_absolute():
+        pytest.skip(f"{SYSTEM} has no libstdc++.a: dnf install libstdc++-static")
+    folder = tmp_path / "archive"
     folder.mkdir()
     (folder / "libstdc++.a").symlink_to(found.stdout.strip())
     return folder
 
 
-def test_a_compiler_that_has_libstdcxx_as_an_archive_does_not_serve_for_packages(tmp_path: Path) -> None:
-    archived = compiler_that_appends(tmp_path / "archived", f"-L{archive_alone(tmp_path / 'only')}")
+def test_a_compiler_that_finds_the_archive_alone_does_not_serve_for_packages(tmp_path: Path, archive: Path) -> None:
+    archived = script(tmp_path / "archived", f'exec {SYSTEM} "$@" -L{archive}')
     with torch._inductor.config.patch({"cpp.cxx": (str(archived),)}):
-        said = (
-            f"{archived} finds no shared libstdc++ and would put a second one beside torch's: set CXX to one that does"
-        )
+        said = f"{archived} finds no libstdc++.so and links a second beside torch's: apt-get install g++, or set CXX"
         assert needs.compiler("cpu") is None
         assert needs.shared_cxx_library("cpu") == needs.shared_cxx_library("cuda") == said
         assert aot.host_compiler("cuda") == said
 
 
-def test_a_compiler_that_links_nothing_shared_says_why(tmp_path: Path) -> None:
-    failing = compiler_that_appends(tmp_path / "failing", "-lnot_there")
-    with torch._inductor.config.patch({"cpp.cxx": (str(failing),)}):
-        said = str(needs.shared_cxx_library("cuda"))
-    assert said.startswith(f"{failing} links no shared library (")
-    assert "not_there" in said
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (f'exec {SYSTEM} "$@" -lnot_there', "cannot find -lnot_there"),
+        ('printf "no \\351\\n" >&2; exit 3', "(no \ufffd)"),
+        ("exit 3", "(exit status 3)"),
+        ("exit 0", "(it makes none)"),
+        (f'printf "\\351" >&2; exec {SYSTEM} "$@"', ""),
+    ],
+)
+def test_what_links_nothing_says_why_in_one_line(tmp_path: Path, line: str, why: str) -> None:
+    answers = f'[ "$1" = --version ] && exec {SYSTEM} --version'
+    found = script(tmp_path / "compiler", f"{answers}\n{line}")
+    with torch._inductor.config.patch({"cpp.cxx": (str(found),)}):
+        said = needs.shared_cxx_library("cuda")
+    if not why:
+        assert said is None
+        return
+    assert said is not None
+    assert said.startswith(f"{found} links no shared library (")
+    assert why in said
+    assert len(said.splitlines()) == 1
 
 
-def test_the_system_s_compiler_serves() -> None:
-    assert aot.host_compiler("cpu") is None
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(subprocess.TimeoutExpired("c++", 60), "not within 60 s"), (OSError(8, "Exec format error"), "Exec format error")],
+)
+def test_a_compiler_that_hangs_or_does_not_start_says_so(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    monkeypatch.setattr(subprocess, "run", Mock(side_effect=error))
+    said = f"{why}/c++ links no shared library ({why}): apt-get install g++, or set CXX"
+    assert needs._second_library(f"{why}/c++") == said
+
+
+@pytest.mark.parametrize("name", ["g++", "gcc"])
+def test_a_system_s_compiler_serves(name: str) -> None:
+    """gcc links no C++ library by itself: there is no second one."""
+    with torch._inductor.config.patch({"cpp.cxx": (shutil.which(name),)}):
+        assert aot.host_compiler("cpu") is None
+
+
+@pytest.mark.usefixtures("bare_path")
+def test_packages_need_a_compiler_first() -> None:
+    assert str(aot.host_compiler("cuda")).startswith("no C++ compiler that Inductor would take")
+
+
+def test_libraries_are_looked_into_on_linux_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(subprocess, "run", Mock(side_effect=AssertionError))
+    assert needs.shared_cxx_library("cpu") is None
 
 
 def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
