@@ -89,13 +89,17 @@ def test_sizes_are_those_of_the_input_whatever_the_exporter_calls_it(tmp_path: P
     assert sizes(plan) == [("größe", 1, 5), ("X", 1, 3), ("x", 0, 2)]
 
 
-def test_a_multiple_starts_at_two_of_them(tmp_path: Path) -> None:
-    """The axis allows 8 columns, and 16 are the least."""
-    plan = blueprint(
-        tmp_path,
-        nn.Identity,
-        inputs=lambda shape, seed: {"input": torch.zeros(2, shape["width"])},
-        shapes=(Shape("w24", {"width": 24}),),
-        dynamic={"input": {1: Axis("width", 8, 64, multiple=8)}},
-    )
+def columns(shape: Shape, seed: int) -> Inputs:
+    """{input: [2, width]}."""
+    return {"input": torch.arange(2.0 * shape["width"]).reshape(2, -1)}
+
+
+def test_a_package_starts_at_two_of_a_multiple_and_the_program_runs_at_one(tmp_path: Path) -> None:
+    """The axis allows 8 columns."""
+    axes = {"input": {1: Axis("width", 8, 64, multiple=8)}}
+    shapes = (Shape("w24", {"width": 24}), Shape("w8", {"width": 8}))
+    plan = blueprint(tmp_path, nn.Identity, inputs=columns, shapes=shapes, dynamic=axes)
     assert sizes(plan) == [("input", 1, 16)]
+    runner = VARIANTS["export-eager"].build(plan)
+    (y,) = runner.outputs(runner.run(runner.prepare(columns(shapes[1], 0))))
+    assert y.tolist() == [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15]]
